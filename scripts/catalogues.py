@@ -25,7 +25,6 @@ from babel.messages.pofile import read_po, write_po
 from app.cli import CATALOGUE, PLACES, ServersGroup
 from saiten.commands import LazyGroup, exits, saiten
 from saiten.commands.init import list_comments
-from saiten.core.faults import LIMITS, MESSAGES, MORE
 from saiten.core.language import DOMAIN, LOCALES
 
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
@@ -129,9 +128,6 @@ def list_messages(domain: str = DOMAIN) -> list[Message]:
         "response",
         "notes",
         *SYSTEMS,
-        *MESSAGES.values(),
-        *LIMITS.values(),
-        MORE,
         *CLICKS,
         *PLURALS,
     ]

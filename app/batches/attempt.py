@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from app.batches.commits import LeasedChunk
 from app.domain import errors
-from app.domain.batch import INTERNAL, Candidate, Entry, Failure, any_request_of, parts_of
+from app.domain.batch import INTERNAL, Candidate, Entry, Failure, any_request_of, describe_failure, parts_of
 from app.domain.conversation import Conversation, Turn
 from app.domain.dialogue import Utterance
 from app.domain.errors import SaitenError
@@ -209,7 +209,7 @@ async def attempt(
             outcome = await try_once(request, tools, scope, retries)
             while isinstance(outcome, SaitenError):
                 if not retries.count(trial, service_of(outcome), work.job.batch, probe):
-                    outcome = Failure(code=outcome.code, detail=outcome.detail)
+                    outcome = describe_failure(outcome)
                     break
                 async with resting(trial):
                     await retries.wait(trial)
@@ -244,7 +244,7 @@ async def try_once(
         logger.info("a candidate waits: %s", error.loggable, extra={"code": error.code})
         return error
     except SaitenError as error:
-        return Failure(code=error.code, detail=error.detail)
+        return describe_failure(error)
     except Exception:
         # The outermost handler of a candidate, as `RequestFrame` is of a request: a defect fails this candidate only.
         logger.exception("unexpected error", extra={"code": INTERNAL.code})

@@ -22,6 +22,7 @@ from app.domain.dialogue import Limits
 from app.domain.errors import InvalidRequest, Overloaded, StoreError
 from app.storage.sql.datasets import RECEIVING, DatasetStore
 from app.storage.sql.quota import StorageQuota
+from saiten.core.messages import Message
 
 PART_BYTES = 256 * 1024
 AT_ONCE = 2
@@ -47,7 +48,7 @@ class ReadingTurns:
     async def take(self, project: str) -> AsyncIterator[None]:
         """A turn until the block ends. Raises Overloaded where too many files of the project wait already."""
         if self._held[project] >= OF_ONE:
-            detail = f"{OF_ONE} uploaded files of this project are being read; try again when one of them is done"
+            detail = Message("dataset-uploads-busy", count=OF_ONE)
             raise Overloaded(detail, retry_after_seconds=BUSY_SECONDS)
         self._held[project] += 1
         try:
@@ -207,5 +208,5 @@ def name_of(file_name: str, limits: Limits) -> str:
 def check_name(name: str, limits: Limits) -> str:
     """The name; raises InvalidRequest for one that is empty, too long, or more than a line."""
     if not (name.strip() and name.isprintable() and len(name) <= limits.name_characters):
-        raise InvalidRequest(f"must be one line of at most {limits.name_characters} characters", pointer="/name")
+        raise InvalidRequest(Message("dataset-name-form", maximum=limits.name_characters), pointer="/name")
     return name

@@ -11,7 +11,8 @@ from app.domain.errors import MOST_FAULTS, RubricRequired
 from app.domain.evaluation import texts_of
 from app.domain.model import pointer
 from app.domain.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
-from app.domain.validation import MESSAGES, InvalidDocument, clip, fields_of, suggest, validate
+from app.domain.validation import InvalidDocument, clip, fields_of, name_line, suggest, validate
+from saiten.core.messages import Message
 from saiten.core.plain_text import is_korean
 from saiten.core.strict_json import StrictJSONError, parse_line
 
@@ -25,10 +26,7 @@ ITEM_RUBRICS = ("ja-dialogue", "ko-dialogue", "ko-comment")
 CONVERSATION_RUBRICS = ("ja-conversation", "ko-conversation", None)
 """The default rubric, one for Korean, and one for comments on Korean texts."""
 
-OPTIONS_FIRST = (
-    'the first line must be the options, and this looks like an item: put a line such as {"rubric": "ja-dialogue"}'
-    " before it, or {} for the defaults"
-)
+OPTIONS_FIRST = Message("batch-options-first")
 
 
 class BatchReader:
@@ -55,7 +53,7 @@ class BatchReader:
     def feed(self, data: bytes) -> list[GivenItem]:
         self._bytes += len(data)
         if self._bytes > self._maximum:
-            self._draft.stop("", f"a batch may have at most {self._maximum} bytes")
+            self._draft.stop("", Message("batch-bytes-most", maximum=self._maximum))
         self._syntax.feed(data)
         return self._draft.collect()
 
@@ -76,7 +74,7 @@ class Draft:
         self._ready: list[GivenItem] = []
         self._korean: list[int] = []
         self._conversations = False
-        self._faults: list[tuple[str, str]] = []
+        self._faults: list[tuple[str, Message]] = []
 
     def set_options(self, value: Any) -> None:
         """Validates the options."""
@@ -85,8 +83,8 @@ class Draft:
         except InvalidDocument as error:
             self.refuse(error.faults)
 
-    def add(self, value: Any, note: str = "") -> None:
-        """Validates the next item; `note` stands in front of what is wrong with it."""
+    def add(self, value: Any, line: int = 0) -> None:
+        """Validates the next item; its `line` from 1 is named in what is wrong with it."""
         number = self.items
         self.items += 1
         whole = isinstance(value, dict) and "turns" in value
@@ -94,11 +92,11 @@ class Draft:
         try:
             item = validate(model, value, self._limits)
         except InvalidDocument as error:
-            self.refuse([(f"/{ITEMS}/{number}{where}", note + what) for where, what in error.faults])
+            self.refuse([(f"/{ITEMS}/{number}{where}", name_line(what, line)) for where, what in error.faults])
             return
         self._candidates += count_candidates(item)
         if self._candidates > self._limits.batch_items:
-            self.stop(f"/{ITEMS}", f"a batch may have at most {self._limits.batch_items} candidates")
+            self.stop(f"/{ITEMS}", Message("batch-candidates-most", maximum=self._limits.batch_items))
         # Whether an item needs a rubric to be named shows once the options are read, which may come last.
         named = self.options is not None and "rubric" in self.options.model_fields_set
         if isinstance(item, BatchConversation):
@@ -111,11 +109,11 @@ class Draft:
         if not self._faults:
             self._ready.append(item)
 
-    def stop(self, where: str, what: str) -> NoReturn:
+    def stop(self, where: str, what: Message) -> NoReturn:
         """Raises InvalidDocument with this fault and those until now."""
         raise InvalidDocument([*self._faults, (where, what)])
 
-    def refuse(self, faults: Sequence[tuple[str, str]]) -> None:
+    def refuse(self, faults: Sequence[tuple[str, Message]]) -> None:
         """Notes faults; raises InvalidDocument where they are many."""
         self._faults += faults
         self._ready.clear()
@@ -157,9 +155,9 @@ class Document:
         try:
             self._read()
         except TooLarge as error:
-            self._draft.stop(pointer(error.where), f"may have at most {self._maximum} bytes")
+            self._draft.stop(pointer(error.where), Message("batch-member-bytes-most", maximum=self._maximum))
         except IsAList:
-            self._draft.stop("", f"must be an object that holds `{ITEMS}`, not a list")
+            self._draft.stop("", Message("must-be-object-with", name=ITEMS))
         if last:
             self._close()
 
@@ -177,16 +175,16 @@ class Document:
                 # At once, so that an unknown member's value is not kept.
                 where = pointer([clip(event.key)])
                 names = (ITEMS, *fields_of(BatchOptions))
-                self._draft.refuse([(where, suggest(where, MESSAGES["extra_forbidden"], names))])
+                self._draft.refuse([(where, suggest(where, Message("unknown-field"), names))])
 
     def _close(self) -> None:
         self._draft.set_options(self._options)
         if not self._has_items:
-            self._draft.refuse([(f"/{ITEMS}", "is missing")])
+            self._draft.refuse([(f"/{ITEMS}", Message("is-missing"))])
         elif not isinstance(self._items, list):
-            self._draft.refuse([(f"/{ITEMS}", "must be a list")])
+            self._draft.refuse([(f"/{ITEMS}", Message("must-be-list"))])
         elif self._draft.items == 0:
-            self._draft.refuse([(f"/{ITEMS}", "must hold at least 1")])
+            self._draft.refuse([(f"/{ITEMS}", Message("must-hold-one"))])
 
 
 class Lines:
@@ -213,7 +211,8 @@ class Lines:
         self._cut += piece
         if len(self._cut) > self._maximum:
             where = f"/{ITEMS}/{self._draft.items}" if self._begun else ""
-            self._draft.stop(where, f"line {self._number + 1}: may have at most {self._maximum} bytes")
+            what = Message("batch-member-bytes-most", maximum=self._maximum)
+            self._draft.stop(where, name_line(what, self._number + 1))
 
     def _end_line(self) -> None:
         line = bytes(self._cut)
@@ -223,17 +222,17 @@ class Lines:
             self._take(line)
 
     def _take(self, line: bytes) -> None:
-        note, value = f"line {self._number}: ", parse_line(line, self._number)
+        value = parse_line(line, self._number)
         if self._begun:
-            self._draft.add(value, note)
+            self._draft.add(value, self._number)
         elif isinstance(value, dict) and not ITEM_ONLY.isdisjoint(value):
-            self._draft.stop("", f"{note}{OPTIONS_FIRST}")
+            self._draft.stop("", name_line(OPTIONS_FIRST, self._number))
         else:
             self._begun = True
             self._draft.set_options(value)
 
     def _close(self) -> None:
         if not self._begun:
-            raise StrictJSONError("the document is empty; its first line holds the options, each further one an item")
+            raise StrictJSONError(Message("batch-empty"))
         if self._draft.items == 0:
-            self._draft.refuse([(f"/{ITEMS}", "must hold at least 1")])
+            self._draft.refuse([(f"/{ITEMS}", Message("must-hold-one"))])

@@ -20,6 +20,7 @@ from app.scoring.admission import Bill, plan_evaluation, plan_whole
 from app.scoring.case import check, check_path, check_unit, require_translator
 from app.scoring.conversation import lay_out
 from app.scoring.evaluate import ScoringContext
+from saiten.core.messages import Message
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10  # utterances that the DeepL translator sends with one and the same context
@@ -163,7 +164,7 @@ def settle_unit(intake: Intake, rubric: Rubric) -> Intake:
         ("mode", "live", "live"),
     ):
         if getattr(options, name) not in (taken, default):
-            detail = f"conversations are judged live and without relevance: leave {name} out"
+            detail = Message("estimate-conversations-live", name=name)
             raise InvalidRequest(detail, pointer=f"/{name}")
     return replace(intake, options=options.model_copy(update={"relevance": None}))
 
@@ -200,7 +201,7 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
     if options.budget_usd is not None:
         report = await estimate(intake, instruments)
         if report.unit_cost_usd is None:
-            detail = "the price of the judge's model is not known, so no budget can be kept: add it to SAITEN_PRICES"
+            detail = Message("budget-price-unknown")
             raise InvalidRequest(detail, pointer="/budget_usd")
         # Whatever looks like an attack is judged a second time, and which candidates those are is not known yet.
         looks = 2 if options.integrity == "judge-twice" else 1

@@ -212,7 +212,7 @@ class FileReading:
             try:
                 item = validate(model, found.value, self._limits)
             except InvalidDocument as error:
-                self._leave([(found.place(where), what) for where, what in error.faults])
+                self._leave([(found.place(where), str(what)) for where, what in error.faults])
                 continue
             self._unit = self._unit or unit
             if unit != self._unit:

@@ -33,6 +33,7 @@ from app.domain.dialogue import CHECKED
 from app.domain.errors import StoreError, StoreFull
 from app.domain.rubric import Unit
 from app.storage.sql.batches.store import BatchStore
+from saiten.core.messages import Message
 from saiten.core.wording import lift
 
 BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
@@ -116,7 +117,7 @@ class Spool:
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:
-            raise StoreError("the spool is not open")
+            raise StoreError(Message("spool-closed"))
         return self._file
 
 
@@ -151,9 +152,9 @@ def translate_errors() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in FULL:
-            raise StoreFull("the disk for temporary files is full; free some space, or set TMPDIR") from None
+            raise StoreFull(Message("temporary-disk-full")) from None
         reason = error.strerror or "unknown"
-        raise StoreError(f"a temporary file failed ({reason}); check that TMPDIR can be written") from None
+        raise StoreError(Message("temporary-file-failed", reason=reason)) from None
 
 
 PIECE_BYTES = 32 * 1024  # read before others have a turn: some 10 ms of short items

@@ -42,6 +42,7 @@ from app.storage.queue import JobQueue
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.quota import StorageQuota, expect_bytes
 from app.storage.sql.tables import can_store
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.batches")
 
@@ -71,21 +72,21 @@ class QueueLimits:
         those that a paused batch has left. `waiting` are the candidates of all projects, and of the caller's."""
         everyone, own = waiting
         if (most := self.project) is not None and own + candidates > most:
-            detail = f"{own} candidates of the project wait already, these are {candidates}, and {most} may wait"
             advice = advise(candidates, most, resumed=resumed)
-            raise QueueLimitReached(f"{detail}; {advice}", retry_after_seconds=RETRY_SECONDS)
+            message = Message("project-candidates-wait", own=own, candidates=candidates, most=most, advice=advice)
+            raise QueueLimitReached(message, retry_after_seconds=RETRY_SECONDS)
         if (most := self.all_projects) is not None and everyone + candidates > most:
             # The caller must not learn how many candidates other projects have waiting.
-            detail = f"with these {candidates} candidates more than {most} would wait for the service"
             advice = advise(candidates, most, resumed=resumed)
-            raise Overloaded(f"{detail}; {advice}", retry_after_seconds=RETRY_SECONDS)
+            message = Message("service-candidates-wait", candidates=candidates, most=most, advice=advice)
+            raise Overloaded(message, retry_after_seconds=RETRY_SECONDS)
 
 
-def advise(candidates: int, most: int, *, resumed: bool) -> str:
+def advise(candidates: int, most: int, *, resumed: bool) -> Message:
     """What the caller can do: a batch larger than the limit is never accepted, however long the caller waits."""
     if resumed:
-        return "have the limit raised" if candidates > most else "resume the batch when some are done"
-    return "send smaller batches" if candidates > most else "send the batch again when some are done"
+        return Message("raise-limit") if candidates > most else Message("resume-batch-later")
+    return Message("send-smaller-batches") if candidates > most else Message("send-batch-later")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -129,7 +130,7 @@ class BatchService:
         rubric = self.instruments.rubrics.get(intake.options.rubric)
         intake = settle_unit(intake, rubric)
         if intake.options.mode == "provider-batch" and self.provider is None:
-            detail = f"the judge {self.instruments.judge.kind!r} has no batch mode of its own; ask for the mode 'live'"
+            detail = Message("judge-without-batch-mode", judge=repr(self.instruments.judge.kind))
             raise InvalidRequest(detail, pointer="/mode")
         intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
         unit_cost_usd = await admit(intake, self.instruments)
@@ -323,11 +324,11 @@ def present(batch: Batch | None) -> Batch:
 
 def missing() -> NotFound:
     """The error for a batch that does not exist or belongs to another project."""
-    return NotFound("there is no such batch in this project")
+    return NotFound(Message("batch-not-found"))
 
 
 def unfinished(batch: Batch) -> Batch:
     """The batch; raises BatchFinished where it is completed or cancelled."""
     if batch.status in {"completed", "cancelled"}:
-        raise BatchFinished(f"the batch is {batch.status}; it cannot be steered any more")
+        raise BatchFinished(Message("batch-finished", status=batch.status))
     return batch

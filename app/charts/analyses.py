@@ -30,6 +30,7 @@ from app.domain.reports import (
 )
 from app.stats.agreement import correlate_aspects
 from app.stats.observations import Floats, Observations
+from saiten.core.messages import Message
 
 Labels = Mapping[str, str]
 
@@ -100,7 +101,7 @@ def build_sheet(  # noqa: PLR0911 (one per analysis)
         case BlendFit():
             return draw_blend_fit(report, labels), []
         case _:
-            raise InvalidRequest("this report has no drawing")
+            raise InvalidRequest(Message("report-not-drawn"))
 
 
 def draw_agreement(report: AgreementReport, observations: Observations | None, labels: Labels) -> ChartSheet:

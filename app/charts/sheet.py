@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from app.charts.canvas import DASH, INK, INK_SOFT, LIGHT, SMALL, TEXT, Spec, fit_ends, measure, sanitize
 from app.charts.render import draw_svg, sanitize_spec
 from app.domain.errors import InvalidRequest
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -62,7 +63,7 @@ class PlacedChart:
 def require_drawing(path: Path | str) -> None:
     """Raises InvalidRequest where the type of the file is not supported."""
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise InvalidRequest(f"{path} is to be a drawing: its name must end in {', '.join(SUFFIXES)}")
+        raise InvalidRequest(Message("drawing-name", path=str(path), names=", ".join(SUFFIXES)))
 
 
 def write_sheet(sheet: ChartSheet, path: Path | str) -> None:
@@ -84,7 +85,7 @@ def write_sheet(sheet: ChartSheet, path: Path | str) -> None:
     try:
         Path(path).write_bytes(content)
     except OSError as error:
-        raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from None
+        raise InvalidRequest(Message("drawing-not-written", path=str(path), reason=error.strerror)) from None
 
 
 def compose(sheet: ChartSheet) -> str:

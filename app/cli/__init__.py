@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from saiten.commands import HELP_OPTIONS, LazyGroup
 from saiten.commands import run as run_group
 from saiten.commands.process import open_streams, require_output
 from saiten.core import language
-from saiten.core.language import tell
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
@@ -77,8 +75,7 @@ def name_unknown_settings() -> None:
     from app.runtime.settings import find_unknown
 
     if unknown := find_unknown(os.environ):
-        told = re.sub(r"\(is (\S+) meant\?\)", lambda near: tell("(is {name} meant?)", name=near[1]), say(unknown))
-        click.echo(f"saiten: {told}", err=True)
+        click.echo(f"saiten: {say(unknown)}", err=True)
 
 
 CATALOGUE = "saiten-server", Path(__file__).parent / "locales"

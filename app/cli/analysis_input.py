@@ -127,9 +127,9 @@ def hints(error: InvalidLines, request: AnalysisRequest, rubrics: RubricSource, 
         return [tell("each record is one line; only in an array may it span several lines: [{…}, {…}]")]
     if first.startswith(b'{"data"'):
         return [tell("a file holds only the records, not the body of a request")]
-    if any(what.startswith("'aspect' is not a number") for what in faults):
+    if any(what.values.get("name") == "'aspect'" and "not-a-number" in what.id for what in faults):
         return [tell("a table has a column for each aspect: item,rater,fluency,relevance")]
-    if any(what.startswith("unknown aspect") for what in faults):
+    if any(what.id in {"aspect-unknown", "aspect-of-one-record"} for what in faults):
         if request.aspects is not None:
             return [tell("--aspects knows only {names}", names=", ".join(request.aspects))]
         if request.rubric is not None:

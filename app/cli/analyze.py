@@ -316,7 +316,7 @@ def make_command(name: str) -> click.Command:
 
             named = error.pointer is not None and error.pointer != "/data"
             see = tell("; see {option}", option=option_of(error.pointer or "")) if named else ""
-            raise InvalidItems(say(error.detail) + see) from None
+            raise InvalidItems(say(error.message) + see) from None
 
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
     made = click.Command(name, params=[*OWN[name], *SOURCE], callback=callback)

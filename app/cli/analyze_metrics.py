@@ -256,7 +256,7 @@ def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
 
     def read_one(value: Any) -> MetricItem:
         if not isinstance(value, dict):
-            raise InvalidDocument([("", "an item is a JSON object with a response")])
+            raise InvalidDocument([("", Message("item-is-object"))])
         refuse_covered(value)
         return validate(MetricItem, value, limits)
 

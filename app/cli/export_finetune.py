@@ -35,6 +35,7 @@ from app.stats.record_columns import name_of
 from app.storage.rubric_files import open_rubrics
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
 from saiten.core.language import tell
+from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.strict_json import StrictJSONError
 
@@ -177,16 +178,16 @@ def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingC
 def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandidate:
     """One item; raises InvalidDocument, or Unfit for what is wrong with its id."""
     if not isinstance(value, dict):
-        raise Unfit("an item is a JSON object with id, context and response")
+        raise Unfit(Message("item-is-object-with-id"))
     refuse_covered(value)
     ids = {name_of(value, field) for field in ("id", "item")} - {None}
     fields = {name: given for name, given in value.items() if name not in {"id", "item"}}
     request = validate(EvaluationRequest, {"rubric": rubric.name, **fields}, limits)
     if request.rubric not in (rubric.id, rubric.name):
-        raise Unfit(f"names the rubric {request.rubric}, and {rubric.name} is being exported")
+        raise Unfit(Message("names-other-rubric", given=request.rubric, rubric=rubric.name))
     ids |= {request.metadata[ITEM]} if ITEM in request.metadata else set()
     if len(ids) != 1 or "" in ids:
-        raise Unfit("has two ids" if len(ids) > 1 else 'needs an "id", by which the ratings name it')
+        raise Unfit(Message("has-two-ids") if len(ids) > 1 else Message("needs-id"))
     system = request.metadata.get(SYSTEM, "")
     return TrainingCandidate(str(ids.pop()), system, request.turn, request.references)
 

@@ -139,7 +139,7 @@ def run(
                 work = relay_judges(study, plan, request, Relay(folder), make_progress(bar))
             report, judged = asyncio.run(work)
     except InvalidRequest as error:
-        raise InvalidItems(say(error.detail)) from None
+        raise InvalidItems(say(error.message)) from None
     lost = [one for one in judged if one.failure is not None]
     for one in lost:
         click.echo(f"saiten: {printable(f'{one.name}: {one.failure}')}", err=True)

@@ -17,8 +17,10 @@ from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 
 
-def say(detail: Message | str) -> str:
-    """A message, or the detail of an error, in the process's language, as the service's answers have it."""
+def say(detail: str | Message) -> str:
+    """A message, or what a report holds, in the process's language, as the service's answers have it."""
+    if isinstance(detail, Message):
+        return detail.say(language.language)
     if language.language == language.DEFAULT:
         return str(detail)
     from app.web.languages import tell_sentence

@@ -7,13 +7,11 @@ import json
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from app.cli.process import say
 from app.domain.rubric import Rubric, name_version
 from app.runtime.bundled import bundled_folder
 from app.runtime.settings import read_settings
@@ -21,6 +19,7 @@ from app.storage.rubric_files import check_rubric, default_folder, open_rubrics,
 from saiten.commands import exits
 from saiten.commands.output import console
 from saiten.commands.service import URL
+from saiten.core import language
 from saiten.core.language import tell
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def check(files: tuple[Path, ...]) -> None:
     for path in files:
         faults = check_rubric(path)
         for fault in faults:
-            click.echo(replace(fault, detail=say(fault.detail)).report(path))
+            click.echo(fault.report(path, language.language))
         if (
             faults
             and not path.exists()

@@ -56,7 +56,7 @@ def command(host: str, port: int, private: str | None) -> None:
 
 def list_remarks(settings: Settings) -> list[str]:
     """What the caller of a private service should know: variables that are no settings, encoders that do not load."""
-    found = [unknown] if (unknown := find_unknown(os.environ)) else []
+    found = [str(unknown)] if (unknown := find_unknown(os.environ)) else []
     if settings.encoder or settings.encoders:
         found += find_encoder_faults(settings)
     return found

@@ -29,6 +29,7 @@ from app.domain.validation import MOST_NAME, clip
 from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Observations
 from app.stats.reading import ObservationReader, ReadingLimits
 from app.storage.rubric_files import RubricSource
+from saiten.core.messages import Message
 
 
 def make_reader(
@@ -91,7 +92,7 @@ def compute(  # noqa: PLR0911 (one per analysis)
             from app.stats.correlation import correlate
 
             if not observations.scores:
-                detail = f"no record has values of a metric or a judge in its field {request.scores_field!r}"
+                detail = Message("no-values-in-field", field=repr(request.scores_field))
                 raise InvalidRequest(detail, pointer="/scores_field")
             return correlate(observations, match=request.match, resamples=request.resamples, seed=request.seed)
         case HierarchyRequest():
@@ -117,7 +118,7 @@ def fit(request: CompositeFitRequest | BlendFitRequest, observations: Observatio
         composite = find_composite(rubrics.get(request.rubric or "lfqa"), request.composite)
         return fit_composite(observations, composite, request.target, seed=request.seed)
     if observations.similarity is None:
-        raise InvalidRequest("no record has a similarity: the field is `similarity`, a number", pointer="/data")
+        raise InvalidRequest(Message("no-similarity"), pointer="/data")
     return fit_blend(observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic)
 
 
@@ -131,7 +132,7 @@ def correct_means(request: CorrectedRequest, observations: Observations, rubrics
         observations, ranges = add_composites(observations, rubric), {**bounds_of(rubric), **ranges}
     for name in () if request.batch_ids else request.ranges:
         if name not in observations.scores and name not in observations.ratings:
-            raise InvalidRequest(f"no record has the score {clip(name)!r}", pointer="/ranges")
+            raise InvalidRequest(Message("no-score-of", name=repr(clip(name))), pointer="/ranges")
     return report_corrected(
         observations,
         alpha=request.alpha,
@@ -200,7 +201,7 @@ def choose(observations: Observations, values: Values) -> Observations:
     if values == "ratings":
         return observations
     if not observations.scores:
-        raise InvalidRequest("no record has scores", pointer="/values")
+        raise InvalidRequest(Message("no-scores"), pointer="/values")
     return replace(observations, ratings=observations.scores)
 
 
@@ -211,7 +212,7 @@ def find_composite(rubric: Rubric, wanted: str | None) -> LinearComposite:
         if wanted in {None, composite.id}:
             return composite
     known = ", ".join(composite.id for composite in linear) or "none"
-    raise InvalidRequest(f"the rubric {rubric.id} has these linear composites: {known}", pointer="/composite")
+    raise InvalidRequest(Message("composites-of-rubric", rubric=rubric.id, names=known), pointer="/composite")
 
 
 def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:

@@ -22,6 +22,7 @@ from app.runtime.computations import Computations, PendingComputation
 from app.storage.sql.frames import FrameStore
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.search import TextSearch
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.stats.cases import CaseTable
@@ -56,11 +57,9 @@ class CaseExplorer:
     ) -> CasePage | PendingComputation:
         """The cases from an offset on, or a PendingComputation where they are not in memory within a second."""
         if not 1 <= len(batches) <= MOST_RUNS:
-            raise InvalidRequest(f"name 1 to {MOST_RUNS} batches")
+            raise InvalidRequest(Message("batches-named-most", maximum=MOST_RUNS))
         if (total := sum(batch.counts.total for batch in batches)) > MOST_RESULTS:
-            raise InvalidRequest(
-                f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer"
-            )
+            raise InvalidRequest(Message("batches-results-most", total=total, most=MOST_RESULTS))
         table = await self._find(project, batches, rubric, WAIT_SECONDS)
         if isinstance(table, PendingComputation):
             return table

@@ -14,6 +14,7 @@ from app.domain.given_run import batch_of
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.gates import GateStore
 from app.storage.sql.quota import StorageQuota
+from saiten.core.messages import Message
 
 
 @dataclass(kw_only=True, eq=False)
@@ -49,7 +50,7 @@ class GateArchive:
         """The kept verdict."""
         found = await self.store.find(project, gate_id)
         if found is None:
-            raise NotFound(f"there is no kept gate {gate_id[:64]} in this project")
+            raise NotFound(Message("gate-not-found", gate=gate_id[:64]))
         return found
 
     async def list(

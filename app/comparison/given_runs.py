@@ -16,8 +16,9 @@ from app.domain.model import key_of
 from app.domain.redaction import CONTEXT_PREFIX
 from app.domain.rubric import Rubric, split_name
 from app.domain.summary import SYSTEM, Kind, MeasureKey
-from app.domain.validation import InvalidDocument, clip, validate
+from app.domain.validation import InvalidDocument, clip, name_line, validate
 from app.storage.rubric_files import RubricSource
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import FrameRows, Integers, RunFrame
@@ -41,30 +42,30 @@ class GivenResults:
         self._named: set[bool | None] = set()
         self._count = 0
         self._without_turns: int | None = None
-        self._faults: list[tuple[str, str]] = []
+        self._faults: list[tuple[str, Message]] = []
 
-    def add(self, value: Any, note: str = "") -> None:
-        """Reads the next result; `note` stands in front of what is wrong with it."""
+    def add(self, value: Any, line: int = 0) -> None:
+        """Reads the next result; its `line` from 1 is named in what is wrong with it."""
         number, where = self._count, f"/{self.role}/results/{self._count}"
         self._count += 1
         if number >= self._limits.batch_items:
-            detail = f"a run may have at most {self._limits.batch_items} results"
-            raise InvalidDocument([*self._faults, (f"/{self.role}/results", note + detail)])
+            what = name_line(Message("run-results-most", maximum=self._limits.batch_items), line)
+            raise InvalidDocument([*self._faults, (f"/{self.role}/results", what)])
         try:
             result = validate(GivenResult, value, self._limits)
             self._keep(result, number)
         except InvalidDocument as error:
-            self._faults += [(where + inside, note + what) for inside, what in error.faults]
+            self._faults += [(where + inside, name_line(what, line)) for inside, what in error.faults]
         if len(self._faults) >= MOST_FAULTS:
             raise InvalidDocument(self._faults[:MOST_FAULTS])
 
     def _keep(self, result: GivenResult, number: int) -> None:
         if result.status != "failed" and not (result.aspects and result.rubric):
-            raise InvalidDocument([("", "has no aspects or names no rubric, and did not fail")])
+            raise InvalidDocument([("", Message("result-without-aspects"))])
         place = result.item if result.position is None else result.position
         key = (place, result.candidate if result.position is None else None)
         if place is not None and key in self._seen:
-            raise InvalidDocument([("/item" if result.position is None else "/position", "is that of another result")])
+            raise InvalidDocument([("/item" if result.position is None else "/position", Message("result-repeated"))])
         self._seen.add(key)
         if result.rubric is not None:
             self._rubrics.setdefault(result.rubric.name, number)
@@ -82,7 +83,7 @@ class GivenResults:
         if self._faults:
             raise InvalidDocument(self._faults)
         if not self._count:
-            raise InvalidDocument([(f"/{self.role}/results", "must hold at least 1")])
+            raise InvalidDocument([(f"/{self.role}/results", Message("must-hold-one"))])
 
     def find_rubric(self, given: GivenRun, rubrics: RubricSource) -> Rubric:
         """The rubric that rated the results. Raises InvalidDocument for several, or where none is named, and
@@ -92,14 +93,14 @@ class GivenResults:
         names = [name for name in self._rubrics if name not in versioned]
         if len(names) > 1:
             where = f"/{self.role}/results/{self._rubrics[names[1]]}/rubric"
-            detail = f"is not {names[0]}, which is that of results before it: a run has one"
+            detail = Message("run-differs-from-before", rubric=names[0])
             raise InvalidDocument([(where, detail)])
         if not names and given.rubric is None:
-            raise InvalidDocument([(f"/{self.role}/rubric", "is missing, and no result names one")])
+            raise InvalidDocument([(f"/{self.role}/rubric", Message("run-names-none"))])
         try:
             return rubrics.nearest(names[0] if names else str(given.rubric))
         except UnknownRubric as error:
-            raise UnknownRubric(error.detail, pointer=f"/{self.role}/rubric") from None
+            raise UnknownRubric(error.message, pointer=f"/{self.role}/rubric") from None
 
     def assemble(self, given: GivenRun, rubrics: RubricSource) -> ComparedRun:
         """The run of all results. Raises InvalidDocument for a value off its scale."""
@@ -125,7 +126,7 @@ class GivenResults:
         the system had, as in files of earlier releases."""
         if self._without_turns is not None:
             where = f"/{self.role}/results/{self._without_turns}/system_turns"
-            raise InvalidRequest("is missing: rates of findings need it; take the results again", pointer=where)
+            raise InvalidRequest(Message("run-lacks-turns"), pointer=where)
 
     def _are_unnamed(self, items: Integers) -> bool:
         """Whether the results have nothing but numbers for items. Those of earlier releases do not tell whose name an
@@ -175,8 +176,8 @@ def check_scales(frame: RunFrame, scales: Mapping[str, tuple[float, float]], whe
     number, kind, name = min(found, key=lambda one: one[0])
     low, high = scales[name]
     if kind in {"finding", "kind"}:
-        raise InvalidDocument([(f"{where}/{number}/findings", "name more turns than the system has")])
+        raise InvalidDocument([(f"{where}/{number}/findings", Message("result-turns-too-many"))])
     place = f"aspects/{name}/mean" if kind == "aspect" else f"composites/{name}"
     raise InvalidDocument(
-        [(f"{where}/{number}/{place}", f"is not on the scale of {clip(name)!r}, {low:g} to {high:g}")]
+        [(f"{where}/{number}/{place}", Message("result-off-scale", aspect=repr(clip(name)), low=low, high=high))]
     )

@@ -90,7 +90,7 @@ class AnchorCheck:
         else:
             if all(rating is None for each in now.ratings.values() for runs in each.values() for rating in runs):
                 # As a measure of next time that would be none for ever.
-                raise JudgeReplyInvalid("the judge was asked for every anchor and rated none")
+                raise JudgeReplyInvalid(Message("anchors-unrated"))
             if request.reference is None or request.record:  # else the measure is the caller's to keep
                 await self._keep(project, key, now, scope.actor)
             found = recorded(now, anchors, request, hindrance=hindrance)
@@ -159,7 +159,7 @@ def load_anchors(rubric_id: str) -> tuple[Anchor, ...]:
     """The anchors that ship for a rubric; raises InvalidRequest where none do."""
     file = bundled_folder("comparison/anchors").joinpath(f"{rubric_id}.jsonl")
     if not file.is_file():
-        raise InvalidRequest(f"there are no anchors for the rubric {rubric_id}", pointer="/rubric")
+        raise InvalidRequest(Message("anchors-none", rubric=rubric_id), pointer="/rubric")
     return tuple(validate_objects(file, read_objects(file), Anchor))
 
 

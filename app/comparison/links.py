@@ -55,7 +55,7 @@ class LinkService:
         both = [await find_batch(self.batches, project, one) for one in (request.old, request.new)]
         signatures = [sign_batch(batch, f"/{role}") for batch, role in zip(both, ("old", "new"), strict=True)]
         if read_comparable(signatures[0]) == read_comparable(signatures[1]):
-            raise InvalidRequest("both batches were scored in the same way: there is nothing to link", pointer="/new")
+            raise InvalidRequest(Message("link-same-judge"), pointer="/new")
         rubrics = [self.rubrics.nearest(batch.rubric_name) for batch in both]
         async with self._gate:
             old, new = [await self._read(project, *each) for each in zip(both, rubrics, strict=True)]
@@ -81,18 +81,18 @@ class LinkService:
         """The link with its resamples."""
         found = await self.links.find(project, link_id)
         if found is None:
-            raise NotFound(f"there is no link {link_id[:64]} in this project", pointer=pointer)
+            raise NotFound(Message("link-not-found", id=link_id[:64]), pointer=pointer)
         return found
 
     async def remove(self, project: str, link_id: str) -> None:
         """Removes it."""
         if not await self.links.remove(project, link_id):
-            raise NotFound(f"there is no link {link_id[:64]} in this project")
+            raise NotFound(Message("link-not-found", id=link_id[:64]))
 
     async def _read(self, project: str, batch: Batch, rubric: Rubric) -> RunFrame:
         """The batch with what pairs its responses with those of another, and with the noise of their ratings."""
         if batch.counts.total > MOST_RESPONSES:
-            raise InvalidRequest(f"batch {batch.id} has more than {MOST_RESPONSES:,} responses: link a smaller one")
+            raise InvalidRequest(Message("link-responses-most", id=batch.id, most=MOST_RESPONSES))
         frame = await self.runs.read_frame(project, batch, rubric)
         if batch.texts == "keep":
             frame = await self.runs.read_texts(batch, frame)
@@ -147,7 +147,7 @@ def sign_batch(batch: Batch, pointer: str) -> str:
     lines = {tuple(read_comparable(line).items()): line for line in batch.signature_lines}
     if len(lines) != 1:
         several = "several ways" if lines else "no way yet"
-        raise InvalidRequest(f"the batch was scored in {several}: a link is between two judges", pointer=pointer)
+        raise InvalidRequest(Message("link-one-judge", how=several), pointer=pointer)
     return next(iter(lines.values()))
 
 
@@ -191,7 +191,7 @@ def use_link(
             counted = {line: count for line, count in zip(signatures, run.signatures.values(), strict=True) if line}
             shown[role], values[role] = link_run(run, stored, rubrics[role], counted)
     if not values:
-        raise InvalidRequest("no run was scored by the old judge of this link", pointer="/link")
+        raise InvalidRequest(Message("link-no-old-run"), pointer="/link")
     mark = LinkMark(
         id=link.id,
         old_signature=link.old_signature,

@@ -17,6 +17,7 @@ from app.ratings.reliability import CountedRatings, read_ratings
 from app.runtime.computations import Compute
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.ratings import RatingStore
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.ratings.table import Answers, Opinions
@@ -92,19 +93,17 @@ class Overviews:
         and StoreError.
         """
         if not 0 < alpha < 1:
-            raise InvalidRequest("alpha must lie between 0 and 1, both excluded", pointer="/alpha")
+            raise InvalidRequest(Message("alpha-range"), pointer="/alpha")
         ids = list(dict.fromkeys(batch_ids))
         if not 1 <= len(ids) <= MOST_BATCHES:
-            raise InvalidRequest(f"name 1 to {MOST_BATCHES} batches", pointer="/batches")
+            raise InvalidRequest(Message("batches-named-most", maximum=MOST_BATCHES), pointer="/batches")
         batches = [await find_batch(self._runs.batches, project, batch_id) for batch_id in ids]
         rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
         if len(rubrics) > 1:
-            raise InvalidRequest(f"the batches have different rubrics: {', '.join(rubrics)}", pointer="/batches")
+            raise InvalidRequest(Message("rubrics-differ", names=", ".join(rubrics)), pointer="/batches")
         total = sum(batch.counts.total for batch in batches)
         if total > MOST_RESULTS:
-            detail = (
-                f"these batches have {total:,} results; at most {MOST_RESULTS:,} are looked at together: take fewer"
-            )
+            detail = Message("batches-results-most", total=total, most=MOST_RESULTS)
             raise InvalidRequest(detail, pointer="/batches")
         rubric = self._rubrics.nearest(rubrics[0])
         found = await read_ratings(self._ratings, project, ids)
@@ -168,7 +167,7 @@ def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
     known = opinions.names
     chosen = [name for name in aspects if name in known]
     if not chosen:
-        raise InvalidRequest("none of the chosen aspects has a value")
+        raise InvalidRequest(Message("aspects-without-values"))
     return opinions.observe(chosen)
 
 
@@ -201,7 +200,7 @@ def lay_out(observations: Observations, aspects: Collection[str]) -> Matrices:
     refuse_wide(len(observations.ratings), observations.units)
     systems, pairs = observations.systems, [*combinations(range(len(observations.systems)), 2)]
     if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED:
-        raise InvalidRequest(f"{len(pairs):,} pairs of systems have too many values to be compared: take fewer")
+        raise InvalidRequest(Message("pairs-values-most", many=len(pairs)))
     runs = split_systems(observations, aspects)
     cells: dict[str, dict[tuple[int, int], SystemCell]] = {name: {} for name in observations.ratings}
     for first, second in pairs:

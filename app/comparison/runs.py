@@ -25,6 +25,7 @@ from app.domain.errors import NotFound
 from app.domain.model import digest, key_of
 from app.domain.rubric import Rubric
 from app.domain.summary import MeasureKey
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import Floats, Integers, RunFrame, RunRatings
@@ -42,7 +43,7 @@ async def find_batch(store: BatchStore, project: str, batch_id: str) -> Batch:
     """The batch; raises NotFound where the project has none of that id."""
     found = await store.find(project, batch_id)
     if found is None:
-        raise NotFound(f"there is no batch {batch_id[:64]} in this project")
+        raise NotFound(Message("batch-named-not-found", batch=batch_id[:64]))
     return found
 
 

@@ -15,6 +15,7 @@ from app.domain.given_run import batch_of
 from app.domain.sequence import GateSequence
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.sequences import SequenceStore
+from saiten.core.messages import Message
 
 POINTER = "/sequence"
 
@@ -35,7 +36,7 @@ class SequenceService:
         """The sequence with its builds."""
         found = await self.store.find(project, name)
         if found is None:
-            raise NotFound("there is no sequence of this name")
+            raise NotFound(Message("sequence-not-found"))
         return found
 
     async def remove(self, project: str, name: str) -> GateSequence:
@@ -50,17 +51,17 @@ class SequenceService:
         if request.sequence is None:
             return request
         if request.link is not None or request.coverage_only or request.estimate != "judge":
-            raise InvalidRequest("goes with no link, no coverage_only and no corrected estimate", pointer=POINTER)
+            raise InvalidRequest(Message("sequence-options"), pointer=POINTER)
         if request.test == "unpaired":
-            raise InvalidRequest("compares the same items night by night, not unpaired runs", pointer=POINTER)
+            raise InvalidRequest(Message("sequence-unpaired"), pointer=POINTER)
         known = await self.store.find(project, request.sequence)
         if known is None:
             return request
         if request.baseline not in {None, known.baseline}:
-            detail = f"the sequence is judged against {known.baseline}: a new baseline begins another sequence"
+            detail = Message("sequence-judged-against", baseline=known.baseline)
             raise InvalidRequest(detail, pointer="/baseline")
         if "alpha" in request.model_fields_set and request.alpha != known.alpha:
-            raise InvalidRequest(f"the sequence was begun with {known.alpha:g}", pointer="/alpha")
+            raise InvalidRequest(Message("sequence-begun-with", alpha=known.alpha), pointer="/alpha")
         return request.model_copy(update={"baseline": known.baseline, "alpha": known.alpha})
 
     async def judge(
@@ -80,12 +81,12 @@ class SequenceService:
         candidate, baseline = runs
         before, named = batch_of(request.baseline), batch_of(request.candidate)
         if baseline is None or before is None or named is None:
-            raise InvalidRequest("needs a baseline: name one, or pin one", pointer=POINTER)
+            raise InvalidRequest(Message("sequence-baseline-missing"), pointer=POINTER)
         if before == named:
-            raise InvalidRequest("is the baseline itself", pointer="/candidate")
+            raise InvalidRequest(Message("sequence-baseline-itself"), pointer="/candidate")
         batch = await find_batch(self.batches, project, named)
         if batch.status != "completed":
-            raise InvalidRequest(f"is {batch.status}: a sequence holds completed batches", pointer="/candidate")
+            raise InvalidRequest(Message("sequence-not-completed", status=batch.status), pointer="/candidate")
         begun = GateSequence(name=request.sequence, baseline=before, alpha=request.alpha, started_at=self.now())
         night = await self.store.enter(project, begun, named, self.now())
         sequence = await self.find(project, request.sequence)

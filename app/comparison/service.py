@@ -46,6 +46,7 @@ from app.storage.rubric_files import RubricSource
 from app.storage.sql.baselines import BaselineStore
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.ratings import RatingStore
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.ratings.table import Answers, Opinions
@@ -108,7 +109,7 @@ class ComparisonService:
                 await self._remember(project, request.batch_ids, report)
             return report
         if request.data is None:
-            raise InvalidRequest("give data, or a batch", pointer="")
+            raise InvalidRequest(Message("data-or-batch"), pointer="")
         records = request.data
 
         def work() -> Report:
@@ -159,7 +160,7 @@ class ComparisonService:
         if isinstance(wanted, CorrectedRequest):
             wanted = wanted.model_copy(update={"ranges": self._find_ranges(batches, wanted.ranges)})
             if found is not None and found.used.simulated:
-                raise InvalidRequest("these ratings are simulated: they say nothing of what people would say")
+                raise InvalidRequest(Message("ratings-simulated"))
 
         def work() -> Report:
             from app.comparison.analyses import analyse, orient
@@ -169,7 +170,9 @@ class ComparisonService:
             known = opinions.names
             for number, name in enumerate(wanted.aspects or ()):
                 if name not in known:
-                    raise UnknownAspect(f"{clip(name)!r} has no rating here", pointer=f"/aspects/{number}")
+                    raise UnknownAspect(
+                        Message("aspect-unrated-here", name=repr(clip(name))), pointer=f"/aspects/{number}"
+                    )
             observations = opinions.observe(None if corrected else wanted.aspects)
             if compared is not None:
                 observations = orient(observations, best)
@@ -189,11 +192,11 @@ class ComparisonService:
             marked = {FAULTY_TURNS: (0.0, 100.0)} if rubric.unit == "conversation" else {}
             for name, scale in {**marked, **bounds_of(rubric)}.items():
                 if ranges.setdefault(name, scale) != scale:
-                    detail = f"the batches were scored on different scales of {clip(name)!r}: analyse them one by one"
+                    detail = Message("scales-differ", name=repr(clip(name)))
                     raise InvalidRequest(detail, pointer="/batches")
         for name, scale in asked.items():
             if ranges.get(name) != scale:
-                detail = f"the scale of {clip(name)!r} is not that of the batches' rubric; leave it out"
+                detail = Message("scale-of-rubric-differs", name=repr(clip(name)))
                 raise InvalidRequest(detail, pointer="/ranges")
         return ranges
 
@@ -309,11 +312,11 @@ class ComparisonService:
         if request.link is None:
             return lambda baseline, candidate: (baseline, candidate, None)
         if request.estimate == "corrected":
-            detail = "the corrected estimate stands on people's scale already: leave one of the two out"
+            detail = Message("corrected-and-link")
             raise InvalidRequest(detail, pointer="/link")
         ids = [one for one in (request.baseline, request.candidate) if isinstance(one, str)]
         if len(ids) < len(ROLES):
-            raise InvalidRequest("a link shows a baseline on the candidate's scale: name one", pointer="/link")
+            raise InvalidRequest(Message("link-without-baseline"), pointer="/link")
         stored = await self.links.find_stored(project, request.link, pointer="/link")
         batches = [await find_batch(self.batches, project, one) for one in ids]
         rubrics = [self.rubrics.nearest(batch.rubric_name) for batch in batches]
@@ -332,7 +335,7 @@ class ComparisonService:
         """The places of these batches, which were scored alike; raises InvalidRequest for too many."""
         batches = [await find_batch(self.batches, project, one) for one in ids]
         if len(batches) > MOST_RANKED or sum(batch.counts.total for batch in batches) > MOST_RANKED_RESULTS:
-            raise InvalidRequest(f"at most {MOST_RANKED} batches with {MOST_RANKED_RESULTS:,} results are ranked")
+            raise InvalidRequest(Message("ranking-batches-most", most=MOST_RANKED, results=MOST_RANKED_RESULTS))
         runs = [await self._run(project, batch.id, people=True) for batch in batches]
 
         def work() -> Leaderboard:
@@ -356,9 +359,9 @@ class ComparisonService:
         """Makes a completed batch of this name its baseline."""
         batch = await find_batch(self.batches, project, batch_id)
         if batch.name != name:
-            raise InvalidRequest("is not a batch of this name", pointer="/batch")
+            raise InvalidRequest(Message("not-a-batch-of-name"), pointer="/batch")
         if batch.status != "completed":
-            raise InvalidRequest(f"is {batch.status}: only a completed batch can be a baseline", pointer="/batch")
+            raise InvalidRequest(Message("baseline-not-completed", status=batch.status), pointer="/batch")
         baseline = Baseline(name=name, batch=batch.id, pinned_at=self.now())
         await self.baselines.keep(project, baseline)
         return baseline
@@ -367,7 +370,7 @@ class ComparisonService:
         """The batch that is no longer the name's baseline."""
         known = await self.baselines.list(project, [name])
         if not known or not await self.baselines.remove(project, name):
-            raise NotFound("this name has no pinned baseline")
+            raise NotFound(Message("baseline-not-pinned"))
         return known[0].batch
 
     async def pinned(self, project: str, batches: Collection[Batch]) -> dict[str, Batch]:
@@ -453,7 +456,7 @@ class ComparisonService:
             return judge_again(report, await self.anchors.check(project, asked, scope))
         except InvalidRequest as error:
             # The pointer of the error is into the request made here, not the caller's.
-            raise InvalidRequest(error.detail, pointer="/check_judge") from None
+            raise InvalidRequest(error.message, pointer="/check_judge") from None
 
     async def check_judge(
         self, project: str, request: JudgeCheckRequest, scope: RequestScope | None = None
@@ -468,7 +471,7 @@ class ComparisonService:
         if isinstance(source, str):
             return await self._run(project, source, people=people)
         if results is None:
-            raise InvalidRequest("the results of a run are missing")
+            raise InvalidRequest(Message("run-results-missing"))
         return await self.compute(lambda: results.assemble(source, self.rubrics))
 
     async def _run(self, project: str, batch_id: str, *, people: bool = False) -> ComparedRun:
@@ -492,8 +495,7 @@ def judge_runs(
     if baseline is not None:
         before, after, link = apply(baseline, candidate)
     if link is not None and link.candidate is not None:
-        detail = "the candidate was scored by the old judge of this link: a gate links the baseline only"
-        raise InvalidRequest(detail, pointer="/link")
+        raise InvalidRequest(Message("link-of-candidate"), pointer="/link")
     return judge_gate(
         after,
         before,
@@ -529,7 +531,7 @@ def adapt(request: AnalysisRequest, batches: Sequence[Batch]) -> AnalysisRequest
     if not isinstance(request, CompositeFitRequest):
         for batch in batches:
             if request.rubric not in {None, batch.rubric, batch.rubric_name}:
-                detail = f"the batch {batch.id} was scored by the rubric {batch.rubric_name}; leave the field out"
+                detail = Message("rubric-of-batch-differs", batch=batch.id, rubric=batch.rubric_name)
                 raise InvalidRequest(detail, pointer="/rubric")
         changes["rubric"] = None
     return request.model_copy(update=changes)

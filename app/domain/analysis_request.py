@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from app.domain.batch import BatchId
 from app.domain.model import Finite, Id, RubricName, Value, listed, refuse
 from app.domain.reports import Alpha, Decorrelation, Looks, Quantile
+from saiten.core.messages import Message
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 AspectName = Annotated[str, Field(min_length=1, max_length=128)]
@@ -46,9 +47,9 @@ class AnalysisRequest(Value):
     @model_validator(mode="after")
     def _check_source(self) -> AnalysisRequest:
         given = [name for name in ("data", "batch", "batches") if getattr(self, name) is not None]
-        refuse("AnalysisRequest", [((name,), f"stands beside {given[0]}; give one of them") for name in given[1:]])
+        refuse("AnalysisRequest", [((name,), Message("field-beside", other=given[0])) for name in given[1:]])
         if self.scores_field in TAKEN:
-            refuse("AnalysisRequest", [(("scores_field",), f"{self.scores_field} is a field with another meaning")])
+            refuse("AnalysisRequest", [(("scores_field",), Message("field-of-other-meaning", field=self.scores_field))])
         return self
 
 
@@ -130,10 +131,8 @@ class CorrectedRequest(AnalysisRequest):
 
     @model_validator(mode="after")
     def _check_ranges(self) -> CorrectedRequest:
-        faults = [
-            (("ranges", name), "the first is to be below the second") for name, (a, b) in self.ranges.items() if a >= b
-        ]
-        refuse("CorrectedRequest", faults)
+        wrong = [name for name, (low, high) in self.ranges.items() if low >= high]
+        refuse("CorrectedRequest", [(("ranges", name), Message("first-below-second")) for name in wrong])
         return self
 
 

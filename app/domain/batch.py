@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from app.domain.conversation import Conversation, GivenConversation, Persona, Role, Turn
 from app.domain.dialogue import Context, Speaker, Text, Utterance, at_most, check_line
+from app.domain.errors import SaitenError
 from app.domain.evaluation import (
     ConversationRequest,
     DialogueId,
@@ -26,6 +27,7 @@ from app.domain.evaluation import (
 from app.domain.governance import Integrity, TextKeeping
 from app.domain.model import Finite, RubricName, Value, is_none, listed
 from app.domain.rubric import name_version
+from saiten.core.messages import Message, Misfit, read_catalogues, rebuild
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -39,17 +41,17 @@ DEADLINE_HOURS: Mapping[Mode, float] = {"live": 24.0, "provider-batch": 48.0}
 MOST_DEADLINE_HOURS = 720
 
 BatchName = Annotated[
-    str, AfterValidator(partial(check_line, limit="name_characters", what="a batch's name", blank=False))
+    str, AfterValidator(partial(check_line, limit="name_characters", what=Message("batch-name"), blank=False))
 ]
 ItemId = Annotated[
-    str, AfterValidator(partial(check_line, limit="item_id_characters", what="an item's id", blank=False))
+    str, AfterValidator(partial(check_line, limit="item_id_characters", what=Message("item-id"), blank=False))
 ]
 
 
 def check_response(response: str | None, info: ValidationInfo) -> str | None:
     """Raises ValueError unless an item has either `response` or `responses`."""
     if "responses" in info.data and (response is None) == (info.data["responses"] is None):
-        raise ValueError("must have either `response` or `responses`")
+        raise Misfit(Message("response-or-responses"))
     return response
 
 
@@ -105,7 +107,7 @@ class BatchItem(Value):
         Annotated[
             tuple[Text, ...],
             listed(minimum=1),
-            at_most("responses", "an item may have at most {maximum} responses; this one has {count}"),
+            at_most("responses", lambda most, count: Message("item-responses-most", most=most, count=count)),
         ]
         | None
     ) = None
@@ -368,10 +370,25 @@ class Batch(Value):
 
 
 class Failure(Value):
-    """Why a candidate has no evaluation: a stable `code` and one sentence."""
+    """Why a candidate has no evaluation: a stable `code` and one sentence in English; the id and the values of its
+    message too, except in results of older versions."""
 
     code: str
     detail: str
+    message: Annotated[str | None, Field(exclude_if=is_none)] = None
+    values: Annotated[dict[str, Any] | None, Field(exclude_if=is_none)] = None
+
+    @property
+    def reason(self) -> Message:
+        """The sentence, to be said in the reader's language; in English where this version has no such message."""
+        if self.message is None or self.message not in read_catalogues():
+            return Message("verbatim", text=self.detail)
+        return rebuild(self.message, self.values or {})
+
+
+def describe_failure(error: SaitenError) -> Failure:
+    """The failure that the error is for a candidate."""
+    return Failure(code=error.code, detail=error.detail, message=error.message.id, values=error.message.as_json())
 
 
 EXPIRED = Failure(code="expired", detail="the batch's deadline came before this candidate had a result")

@@ -285,21 +285,21 @@ class GateRule(Value):
 
     @model_validator(mode="after")
     def _check_asks(self) -> GateRule:
-        faults: list[tuple[Location, str]] = []
+        faults: list[tuple[Location, Message]] = []
         if self.code is not None:
             own = "measure" if self.finding is None else "finding"
             others = ("aspect", "min_mean", "max_drop", *(("measure",) if own == "finding" else ()))
             taken = [name for name in others if getattr(self, name) is not None]
-            text = f"does not go with {own}, which takes max_rise"
+            text = Message("takes-max-rise", subject=own)
             faults = [((name,), text) for name in taken]
             if self.max_rise is None:
-                faults.append(((), "needs max_rise"))
+                faults.append(((), Message("rule-needs-max-rise")))
         elif self.aspect is None:
-            faults.append(((), "needs aspect, finding or measure"))
+            faults.append(((), Message("rule-needs-subject")))
         elif self.max_rise is not None:
-            faults.append((("max_rise",), "goes with finding or measure"))
+            faults.append((("max_rise",), Message("goes-with-finding")))
         elif self.min_mean is None and self.max_drop is None:
-            faults.append(((), "needs min_mean or max_drop"))
+            faults.append(((), Message("rule-needs-bound")))
         refuse("GateRule", faults)
         return self
 

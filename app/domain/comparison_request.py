@@ -15,6 +15,7 @@ from app.domain.judge_check import JudgeCheck
 from app.domain.link import LinkId
 from app.domain.model import Finite, RubricName, Value, listed, refuse
 from app.domain.reports import Alpha, Looks
+from saiten.core.messages import Message
 
 
 def refuse_batches_only(request: ComparisonRequest | GateRequest) -> None:
@@ -24,7 +25,7 @@ def refuse_batches_only(request: ComparisonRequest | GateRequest) -> None:
     if isinstance(request, GateRequest):
         asked |= {"sequence": request.sequence is not None}
         asked |= {"check_judge": request.check_judge and request.judge_check is None}
-    text = "goes with batches only: name both runs by their ids (ba_…)"
+    text = Message("goes-with-batches")
     refuse(type(request).__name__, [((name,), text) for name, one in asked.items() if given and one])
 
 

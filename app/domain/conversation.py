@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from app.domain.dialogue import Dialogue, Speaker, Text, Utterance, check_line
 from app.domain.model import Value, listed, refuse
 from app.domain.token_estimate import bound_tokens, estimate_tokens
+from saiten.core.messages import Message, Misfit
 
 FINDING = "finding:"
 """What precedes a code where the rate of its findings is meant, in a run's measures."""
@@ -30,29 +31,29 @@ MOST_PERSONA_TEXT = 500
 def check_turns(turns: Any) -> Any:
     """Raises ValueError if there are too many turns. Runs before they are read: it is one error."""
     if isinstance(turns, list | tuple) and len(turns) > MOST_TURNS:
-        raise ValueError(f"a conversation may have at most {MOST_TURNS} turns; this one has {len(turns)}")
+        raise Misfit(Message("conversation-turns-most", maximum=MOST_TURNS, count=len(turns)))
     return turns
 
 
 def check_persona(persona: Any) -> Any:
     """Raises ValueError if there are too many fields. Runs before they are read: it is one error."""
     if isinstance(persona, dict) and len(persona) > MOST_PERSONA_FIELDS:
-        raise ValueError(f"a persona may have at most {MOST_PERSONA_FIELDS} fields; this one has {len(persona)}")
+        raise Misfit(Message("persona-fields-most", maximum=MOST_PERSONA_FIELDS, count=len(persona)))
     return persona
 
 
 def check_persona_text(text: str, info: ValidationInfo) -> str:
     """One line of a persona."""
     if len(text) > MOST_PERSONA_TEXT:
-        raise ValueError(f"a value of a persona may have at most {MOST_PERSONA_TEXT} code points; this has {len(text)}")
-    return check_line(text, info, limit="text_characters", what="a value of a persona", blank=False)
+        raise Misfit(Message("persona-value-most", maximum=MOST_PERSONA_TEXT, count=len(text)))
+    return check_line(text, info, limit="text_characters", what=Message("persona-value"), blank=False)
 
 
 def check_persona_name(name: str, info: ValidationInfo) -> str:
     """The name of a persona's field."""
     if len(name) > MOST_PERSONA_NAME:
-        raise ValueError(f"a name in a persona may have at most {MOST_PERSONA_NAME} code points; this has {len(name)}")
-    return check_line(name, info, limit="text_characters", what="a name in a persona", blank=False)
+        raise Misfit(Message("persona-name-most", maximum=MOST_PERSONA_NAME, count=len(name)))
+    return check_line(name, info, limit="text_characters", what=Message("persona-name"), blank=False)
 
 
 PersonaName = Annotated[str, AfterValidator(check_persona_name)]
@@ -104,17 +105,17 @@ class Conversation(Value):
         return requirement is None or getattr(self, requirement) is not None
 
 
-def find_role_fault(turns: Sequence[Turn]) -> str | None:
+def find_role_fault(turns: Sequence[Turn]) -> Message | None:
     """Why the roles cannot be: no turn of the system, two speakers with one role, or a speaker with both."""
     speakers: dict[Role, str] = {}
     for number, turn in enumerate(turns):
         known = speakers.setdefault(turn.role, turn.speaker)
         if known != turn.speaker:
-            return f"turn {number} has another speaker than the turns before it with the role {turn.role}"
+            return Message("role-of-two-speakers", number=number, role=turn.role)
     if "system" not in speakers:
-        return "has no turn with the role system"
+        return Message("conversation-without-system")
     if len(set(speakers.values())) < len(speakers):
-        return "has one speaker with both roles"
+        return Message("speaker-in-both-roles")
     return None
 
 

@@ -32,6 +32,7 @@ from app.domain.prompt import (
     describe_aspect,
 )
 from app.domain.rubric import FAULTS, Aspect, Rubric, WorkedConversation
+from saiten.core.messages import Message
 
 LETTER: Mapping[Role, str] = {"user": "U", "system": "S"}
 
@@ -156,7 +157,11 @@ def build_conversation_prefix(
     """The part that does not depend on the conversation, asking for these aspects, those that apply to it. Raises
     LanguageNotSupported. The reply is JSON in both formats; without `structured` no schema enforces it."""
     if language not in rubric.languages:
-        raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
+        raise LanguageNotSupported(
+            Message(
+                "rubric-not-in-language", rubric=rubric.id, language=language, languages=", ".join(rubric.languages)
+            )
+        )
     plain = frame_of(language).plain
     whole = write_system(rubric, language, rubric.aspects, screen=screen)
     schema = build_conversation_schema(rubric.aspects, rubric.kind_ids, screen=screen) if structured else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from app.domain.model import Value, digest, listed
+from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import cut_mark_runs
 
 NOT_IN_TEXTS = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
@@ -79,14 +80,14 @@ def limits_of(info: ValidationInfo) -> Limits:
     return found if isinstance(found, Limits) else DEFAULT_LIMITS
 
 
-def at_most(limit: str, message: str) -> AfterValidator:
-    """Refuses a number, or a collection of items, beyond this field of `Limits`, in words that may name {maximum} and
-    {count}."""
+def at_most(limit: str, say: Callable[[int, int], Message]) -> AfterValidator:
+    """Refuses a number, or a collection of items, beyond this field of `Limits`. `say` is given the most that there may
+    be, and how many there are."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
         maximum, count = getattr(limits_of(info), limit), value if isinstance(value, int) else len(value)
         if count > maximum:
-            raise ValueError(message.format(maximum=maximum, count=count))
+            raise Misfit(say(maximum, count))
         return value
 
     return AfterValidator(check)
@@ -112,14 +113,14 @@ def refuse_controls(text: str, *, one_line: bool = False) -> None:
     if found is None:
         return
     if "\ud800" <= (character := found[0]) <= "\udfff":
-        raise ValueError("holds a lone surrogate")
-    raise ValueError(f"holds the control character U+{ord(character):04X}")
+        raise Misfit(Message("lone-surrogate"))
+    raise Misfit(Message("control-character", code=ord(character)))
 
 
-def check_length(text: str, maximum: int, what: str) -> None:
+def check_length(text: str, maximum: int, what: Message) -> None:
     """Raises ValueError if `text` is longer than `maximum` code points, or `EXPANSION` times that after NFKC."""
     if len(text) > maximum:
-        raise ValueError(f"{what} may have at most {maximum} code points; this one has {len(text)}")
+        raise Misfit(Message("text-most", what=what, maximum=maximum, count=len(text)))
     # The judge's tokenizer sees something closer to the NFKC form.
     if LONGEST_EXPANSION * len(text) <= EXPANSION * maximum:
         return
@@ -127,7 +128,7 @@ def check_length(text: str, maximum: int, what: str) -> None:
     length = len(unicodedata.normalize("NFKC", kept)) + len(text) - len(kept)
     if length > EXPANSION * maximum:
         most = EXPANSION * maximum
-        raise ValueError(f"{what} may have at most {most} code points after NFKC; this one has {length}")
+        raise Misfit(Message("text-most-normalized", what=what, maximum=most, count=length))
 
 
 def check_text(text: str, info: ValidationInfo) -> str:
@@ -136,7 +137,7 @@ def check_text(text: str, info: ValidationInfo) -> str:
     if limits is CHECKED:
         return text
     refuse_controls(text)
-    check_length(text, limits.text_characters, "a text")
+    check_length(text, limits.text_characters, Message("a-text"))
     refuse_invisible(text)
     return text
 
@@ -144,10 +145,10 @@ def check_text(text: str, info: ValidationInfo) -> str:
 def refuse_invisible(text: str) -> None:
     """Raises ValueError if a reader would see nothing."""
     if not LETTER.search(text) and all(map(is_invisible, text)):
-        raise ValueError("is blank or holds only invisible characters")
+        raise Misfit(Message("text-blank"))
 
 
-def check_line(text: str, info: ValidationInfo, *, limit: str, what: str, blank: bool) -> str:
+def check_line(text: str, info: ValidationInfo, *, limit: str, what: Message, blank: bool) -> str:
     """A text of one line; `limit` names the field of `Limits` that bounds it."""
     limits = limits_of(info)
     if limits is CHECKED:
@@ -168,13 +169,13 @@ Text = Annotated[str, lengths(DEFAULT_LIMITS.text_characters), AfterValidator(ch
 Speaker = Annotated[
     str,
     lengths(DEFAULT_LIMITS.speaker_characters),
-    AfterValidator(partial(check_line, limit="speaker_characters", what="a speaker", blank=False)),
+    AfterValidator(partial(check_line, limit="speaker_characters", what=Message("a-speaker"), blank=False)),
 ]
 MetadataKey = Annotated[
-    str, AfterValidator(partial(check_line, limit="metadata_characters", what="a metadata key", blank=False))
+    str, AfterValidator(partial(check_line, limit="metadata_characters", what=Message("metadata-key"), blank=False))
 ]
 MetadataValue = Annotated[
-    str, AfterValidator(partial(check_line, limit="metadata_characters", what="a metadata value", blank=True))
+    str, AfterValidator(partial(check_line, limit="metadata_characters", what=Message("metadata-value"), blank=True))
 ]
 
 
@@ -201,7 +202,7 @@ def check_context(context: Any, info: ValidationInfo) -> Any:
     if not isinstance(context, list | tuple):
         return context
     if len(context) > maximum:
-        raise ValueError(f"a context may have at most {maximum} utterances; this one has {len(context)}")
+        raise Misfit(Message("context-most", maximum=maximum, count=len(context)))
     if not all(isinstance(utterance, str) for utterance in context):
         return context
     last = len(context) - 1

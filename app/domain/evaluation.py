@@ -28,6 +28,7 @@ from app.domain.errors import RubricRequired
 from app.domain.governance import Integrity
 from app.domain.model import Finite, Id, RubricName, Value, canonical_json, listed
 from app.domain.reliability import Reliability
+from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import is_korean
 
 PATHS = ("source", "english", "both")
@@ -59,13 +60,13 @@ EXPECTED = frozenset({"not-applicable", "not-supported"})
 def check_extra(extra: dict[str, Any]) -> dict[str, Any]:
     """Raises ValueError if it has too many members, is too long, or is not JSON."""
     if len(extra) > MOST_EXTRA:
-        raise ValueError(f"may have at most {MOST_EXTRA} members; this has {len(extra)}")
+        raise Misfit(Message("json-members-most", maximum=MOST_EXTRA, count=len(extra)))
     try:
         length = len(canonical_json(extra))
     except (TypeError, ValueError, RecursionError):
-        raise ValueError("must hold JSON values only") from None
+        raise Misfit(Message("json-values-only")) from None
     if length > MOST_EXTRA_CHARACTERS:
-        raise ValueError(f"may have at most {MOST_EXTRA_CHARACTERS} characters as JSON")
+        raise Misfit(Message("json-characters-most", maximum=MOST_EXTRA_CHARACTERS))
     return extra
 
 
@@ -77,16 +78,16 @@ def wrap_reference(reference: object) -> object:
 DialogueId = Annotated[
     str,
     lengths(DEFAULT_LIMITS.item_id_characters),
-    AfterValidator(partial(check_line, limit="item_id_characters", what="a dialogue's id", blank=False)),
+    AfterValidator(partial(check_line, limit="item_id_characters", what=Message("dialogue-id"), blank=False)),
 ]
 Metadata = Annotated[
     dict[MetadataKey, MetadataValue],
-    at_most("metadata_entries", "metadata may have at most {maximum} entries; this has {count}"),
+    at_most("metadata_entries", lambda most, count: Message("metadata-entries-most", most=most, count=count)),
 ]
 References = Annotated[
     tuple[Text, ...],
     listed(minimum=1),
-    at_most("references", "at most {maximum} references may be given; this has {count}"),
+    at_most("references", lambda most, count: Message("references-most", most=most, count=count)),
     BeforeValidator(wrap_reference, json_schema_input_type=str | list[str]),
 ]
 
@@ -107,7 +108,7 @@ class JudgeOptions(Value):
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9./~][A-Za-z0-9._:/@+~\\-]{0,254}$")] | None = Field(
         default=None, description="the model to ask; null takes the service's default"
     )
-    samples: Annotated[int, Field(ge=1), at_most("samples", "at most {maximum} samples may be asked for")] = 1
+    samples: Annotated[int, Field(ge=1), at_most("samples", lambda most, _: Message("samples-most", most=most))] = 1
     expected: bool = False
     explain: bool = False
     # Excluded at their defaults: an older Saiten, as during an upgrade, would refuse options that it does not know.

@@ -21,6 +21,7 @@ from app.domain.model import Finite, Id, Location, Value, listed, refuse
 from app.domain.reports import FEWEST_SHARED
 from app.domain.rubric import Aspect, Rubric
 from app.domain.validation import InvalidDocument, validate
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 MOST_BATCHES = 1000
@@ -59,12 +60,12 @@ class HumanRating(Value):
 
     @model_validator(mode="after")
     def _check_target(self) -> HumanRating:
-        faults: list[tuple[Location, str]] = []
+        faults: list[tuple[Location, Message]] = []
         if (self.item is None) == (self.evaluation is None):
-            faults.append(((), "needs an item or an evaluation, and not both"))
+            faults.append(((), Message("rating-of-item-or-evaluation")))
         if self.evaluation is not None:
             extra = [name for name in ("batch", "candidate", "system") if getattr(self, name) is not None]
-            faults += [((name,), "goes with an item only; an evaluation says it by itself") for name in extra]
+            faults += [((name,), Message("goes-with-item")) for name in extra]
         refuse("HumanRating", faults)
         return self
 
@@ -116,7 +117,7 @@ class Exclusion(Value):
     @model_validator(mode="after")
     def _check_one(self) -> Exclusion:
         if (self.rater is None) == (self.round is None):
-            refuse("Exclusion", [((), "needs a rater or a round, and not both")])
+            refuse("Exclusion", [((), Message("rater-or-round"))])
         return self
 
 
@@ -162,7 +163,7 @@ def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], l
     """
     ratings: list[HumanRating] = []
     numbers: list[int] = []
-    faults: list[tuple[int, str]] = []
+    faults: list[tuple[int, Message]] = []
     seen: dict[tuple[Any, ...], int] = {}
     for number, line in enumerate(body.split(b"\n"), start=1):
         if not line.strip():
@@ -172,12 +173,12 @@ def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], l
         try:
             rating = validate(HumanRating, parse_strict_json(line), limits)
         except (StrictJSONError, InvalidDocument) as error:
-            faults.append((number, str(error)))
+            faults.append((number, error.message))
             continue
         target = rating.rater, rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system
         before = seen.setdefault(target, number)
         if before != number:
-            faults.append((number, f"rates what line {before} rates, by the same rater"))
+            faults.append((number, Message("rated-on-earlier-line", number=before)))
         ratings.append(rating)
         numbers.append(number)
     if faults:
@@ -191,7 +192,7 @@ def locate_fault(error: NotFound | InvalidRequest, numbers: Sequence[int]) -> No
         return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total)
     if error.pointer is None or not error.pointer.isdigit():
         return error
-    return InvalidLines([(numbers[int(error.pointer)], error.detail)])
+    return InvalidLines([(numbers[int(error.pointer)], error.message)])
 
 
 ABANDONED_SECONDS = 1800.0
@@ -241,17 +242,17 @@ class RoundOptions(Value):
 
     @model_validator(mode="after")
     def _check_choice(self) -> RoundOptions:
-        faults: list[tuple[Location, str]] = []
+        faults: list[tuple[Location, Message]] = []
         if (self.choose == "chosen") != bool(self.positions):
-            faults.append((("positions",), "goes with the choice `chosen`, which needs it"))
+            faults.append((("positions",), Message("goes-with-chosen")))
         if len(set(self.positions)) < len(self.positions):
-            faults.append((("positions",), "names a response twice"))
+            faults.append((("positions",), Message("response-named-twice")))
         if self.judges and self.choose != "informative":
-            faults.append((("judges",), "goes with informative choice only"))
+            faults.append((("judges",), Message("goes-with-informative")))
         if self.shared_with is not None and self.choose != "random":
-            faults.append((("shared_with",), "takes what the other round drew, and goes with no other choice"))
+            faults.append((("shared_with",), Message("shared-draw-alone")))
         if self.aspect is not None and self.choose in {"random", "chosen"}:
-            faults.append((("aspect",), "goes with informative or stratified choice only"))
+            faults.append((("aspect",), Message("goes-with-informative-or-stratified")))
         refuse("RoundOptions", faults)
         return self
 

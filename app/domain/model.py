@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from saiten.core.faults import pointer
+from saiten.core.messages import Message, Misfit
 
 WRITTEN_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", re.ASCII)
 
@@ -102,23 +103,27 @@ Location = tuple[str | int, ...]
 """A place in a document, such as `("aspects", 0, "name", "ja")`."""
 
 
-def refuse(title: str, faults: Iterable[tuple[Location, str]]) -> None:
+def refuse(title: str, faults: Iterable[tuple[Location, Message]]) -> None:
     """Raises one ValidationError with every fault at its own place, if there are any. Within a model's validator,
     pydantic prepends the model's own location."""
     errors = [
-        InitErrorDetails(type=PydanticCustomError("fault", "{detail}", {"detail": detail}), loc=location, input=None)
-        for location, detail in faults
+        InitErrorDetails(
+            type=PydanticCustomError("fault", "{detail}", {"detail": str(what), "error": Misfit(what)}),
+            loc=location,
+            input=None,
+        )
+        for location, what in faults
     ]
     if errors:
         raise ValidationError.from_exception_data(title, errors)
 
 
-def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, str]]:
+def repeated(values: Mapping[Location, str]) -> Iterator[tuple[Location, Message]]:
     """Each place whose value also occurs at an earlier place."""
     seen: set[str] = set()
     for place, value in values.items():
         if value in seen:
-            yield place, f"{value} appears more than once"
+            yield place, Message("appears-twice", name=value)
         seen.add(value)
 
 
@@ -126,4 +131,4 @@ def require_moment(value: object) -> object:
     """A datetime or its text. Pydantic would also accept a number as seconds since 1970."""
     if isinstance(value, datetime) or (isinstance(value, str) and WRITTEN_MOMENT.match(value)):
         return value
-    raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
+    raise Misfit(Message("must-be-date-and-time"))

@@ -27,6 +27,7 @@ from app.domain.errors import LanguageNotSupported
 from app.domain.folding import fold
 from app.domain.model import canonical_json, digest, digest_texts
 from app.domain.rubric import Aspect, Example, Rubric, WorkedExample
+from saiten.core.messages import Message
 
 SCREEN = "addressesEvaluator"
 """The first member of a verdict, if requested. No aspect can have this name: ids have no capitals."""
@@ -384,7 +385,11 @@ def build_prefix(
     shown. `screen` asks whether a text addresses its evaluator; it is ignored in the text format, which has room for
     aspects only."""
     if language not in rubric.languages:
-        raise LanguageNotSupported(f"rubric {rubric.id} is not in {language}; it is in {', '.join(rubric.languages)}")
+        raise LanguageNotSupported(
+            Message(
+                "rubric-not-in-language", rubric=rubric.id, language=language, languages=", ".join(rubric.languages)
+            )
+        )
     frame = frame_of(language)
     screen = screen and structured
     schema = build_schema(aspects, explain=explain, screen=screen) if structured else None

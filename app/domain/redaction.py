@@ -24,6 +24,7 @@ from app.domain.evaluation import (
 )
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument
+from saiten.core.messages import Message
 
 DROPPED = "[text dropped]"
 """Replaces a dropped text."""
@@ -258,7 +259,7 @@ class Erased:
 TEXTS = ("context", "question", "response", "reference")
 """The fields of an item whose texts a policy may hash or drop."""
 
-COVERED = "was dropped, hashed or erased: its project does not keep texts"
+COVERED = Message("text-not-kept")
 
 
 def refuse_covered(value: Any) -> None:

@@ -17,6 +17,7 @@ from app.domain.dialogue import Context, Text, check_line
 from app.domain.evaluation import References
 from app.domain.model import Finite, Value, listed
 from app.domain.sentences import Sentence, Telling
+from saiten.core.messages import Message, Misfit
 
 Language = Literal["ja", "ko", "en"]
 Figure = Literal["len", "rouge1", "rouge2", "rougeL", "bertscore", "perplexity_a", "perplexity_qa", "perplexity_rqa"]
@@ -26,7 +27,8 @@ ROUGE: tuple[Figure, ...] = ("rouge1", "rouge2", "rougeL")
 PERPLEXITIES: tuple[Figure, ...] = ("perplexity_a", "perplexity_qa", "perplexity_rqa")
 
 NameText = Annotated[
-    str, AfterValidator(partial(check_line, limit="name_characters", what="a system's or aspect's name", blank=False))
+    str,
+    AfterValidator(partial(check_line, limit="name_characters", what=Message("system-or-aspect-name"), blank=False)),
 ]
 Reasons = Annotated[dict[Figure, str], Field(description="figures that are null, each with the reason")]
 
@@ -34,7 +36,7 @@ Reasons = Annotated[dict[Figure, str], Field(description="figures that are null,
 def check_question(question: str | None, info: ValidationInfo) -> str | None:
     """Raises ValueError if an item has both a context and a question."""
     if question is not None and info.data.get("context") is not None:
-        raise ValueError("may not stand beside `context`, which is the question")
+        raise Misfit(Message("context-beside-question"))
     return question
 
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from app.domain.dialogue import is_invisible, refuse_controls
 from app.domain.model import Finite, Id, Location, Value, digest, listed, refuse, repeated
+from saiten.core.messages import Message, Misfit
 
 Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
 """ISO 639-1: `ja`, `ko`, `en`."""
@@ -20,7 +21,7 @@ def check_prose(text: str) -> str:
     """A text that a reader can see; raises ValueError where it is blank or holds control characters."""
     refuse_controls(text)
     if all(map(is_invisible, text)):
-        raise ValueError("is blank or holds only invisible characters")
+        raise Misfit(Message("text-blank"))
     return text
 
 
@@ -28,7 +29,7 @@ def check_phrase(text: str) -> str:
     """One line of prose without surrounding white space, so that it can be recognised in a judge's reply."""
     refuse_controls(check_prose(text), one_line=True)
     if text != text.strip():
-        raise ValueError("begins or ends with white space")
+        raise Misfit(Message("white-space-around"))
     return text
 
 
@@ -185,7 +186,7 @@ class Transform(Value):
 
     @model_validator(mode="after")
     def _check_divisor(self) -> Transform:
-        refuse("Transform", [(("divide",), "must not be 0")] if self.divide == 0 else [])
+        refuse("Transform", [(("divide",), Message("weight-zero"))] if self.divide == 0 else [])
         return self
 
 
@@ -303,19 +304,19 @@ class Rubric(Value):
         return self
 
 
-def scale_faults(aspect: Aspect) -> Iterator[tuple[Location, str]]:
+def scale_faults(aspect: Aspect) -> Iterator[tuple[Location, Message]]:
     """Levels that are not consecutive, and worked examples and best levels that are off the scale."""
     for index, (before, value) in enumerate(zip(aspect.values, aspect.values[1:], strict=False), start=1):
         if value != before + 1:
-            yield ("levels", index, "value"), f"must be {before + 1}: levels are consecutive integers, lowest first"
+            yield ("levels", index, "value"), Message("must-be-level", value=before + 1)
     if aspect.best is not None and aspect.best not in aspect.values:
-        yield ("best",), f"is {aspect.best}, which is not a level of {aspect.id}"
+        yield ("best",), Message("not-a-level", value=aspect.best, aspect=aspect.id)
     for language, example in (aspect.one_shot or {}).items():
         if example.rating not in aspect.values:
-            yield ("one_shot", language, "rating"), f"is {example.rating}, which is not a level of {aspect.id}"
+            yield ("one_shot", language, "rating"), Message("not-a-level", value=example.rating, aspect=aspect.id)
 
 
-def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, Message]]:
     """Faults across aspects and composites, each with its place."""
     yield from repeated({("aspects", index, "id"): aspect.id for index, aspect in enumerate(rubric.aspects)})
     yield from repeated({("kinds", index, "id"): kind.id for index, kind in enumerate(rubric.kinds)})
@@ -331,39 +332,39 @@ def rubric_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
     yield from unit_faults(rubric)
 
 
-def unit_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+def unit_faults(rubric: Rubric) -> Iterator[tuple[Location, Message]]:
     """What only rubrics of the other unit may have, and worked conversations that break their own rules."""
     if rubric.unit == "item":
         places: list[Location] = [(name,) for name in ("worked", "kinds") if getattr(rubric, name)]
         places += [("aspects", index, "requires") for index, aspect in enumerate(rubric.aspects) if aspect.requires]
-        yield from ((place, "is for rubrics with `unit: conversation`") for place in places)
+        yield from ((place, Message("for-conversation-rubrics")) for place in places)
         return
     if rubric.calls == "independent":
-        yield ("calls",), "must be joint: one call reads the whole conversation"
+        yield ("calls",), Message("must-be-joint")
     if rubric.references:
-        yield ("references",), "is for rubrics with `unit: item`"
+        yield ("references",), Message("for-item-rubrics")
     if all(aspect.requires for aspect in rubric.aspects):
-        yield ("aspects",), "need one that requires neither persona nor goal"
+        yield ("aspects",), Message("needs-no-persona")
     for index, aspect in enumerate(rubric.aspects):
         if rubric.kinds and aspect.id == FAULTS:
-            yield ("aspects", index, "id"), "is the name of the list of faulty turns"
+            yield ("aspects", index, "id"), Message("name-of-faults")
         examples = any(level.example for level in aspect.levels)
         of_items = {"one_shot": aspect.one_shot, "blended": aspect.blended, "levels": examples}
         for name in (name for name, used in of_items.items() if used):
-            yield ("aspects", index, name), "shows what is for rubrics with `unit: item`; use `worked` for examples"
+            yield ("aspects", index, name), Message("shows-what-is-for-items")
     for language, example in (rubric.worked or {}).items():
         yield from worked_faults(rubric, example, ("worked", language))
 
 
-def worked_faults(rubric: Rubric, example: WorkedConversation, place: Location) -> Iterator[tuple[Location, str]]:
+def worked_faults(rubric: Rubric, example: WorkedConversation, place: Location) -> Iterator[tuple[Location, Message]]:
     """A worked conversation without a persona or goal that an aspect requires, or with a verdict that breaks the rules
     of verdicts."""
     aspects, here = {aspect.id: aspect for aspect in rubric.aspects}, (*place, "verdict")
     for need in dict.fromkeys(aspect.requires for aspect in rubric.aspects if aspect.requires):
         if getattr(example, need) is None:
-            yield (*place, need), "is missing: an aspect requires it"
+            yield (*place, need), Message("is-missing-for-aspect")
     if set(example.verdict) != set(aspects):
-        yield here, f"must have the aspects {', '.join(aspects)}"
+        yield here, Message("must-have-aspects", names=", ".join(aspects))
     system = [number for number, turn in enumerate(example.turns) if turn.role == "system"]
     for index, fault in enumerate(example.faults):
         yield from example_fault_faults(rubric, fault, system, (*place, "faults", index))
@@ -373,38 +374,39 @@ def worked_faults(rubric: Rubric, example: WorkedConversation, place: Location) 
     yield from repeated(numbers)
     for name, part in example.verdict.items():
         if rubric.kinds and part.turns:
-            yield (*here, name, "turns"), "is for rubrics without kinds of faults: list them in `faults`"
+            yield (*here, name, "turns"), Message("turns-with-kinds")
         if name in aspects and part.rating not in aspects[name].values:
-            yield (*here, name, "rating"), f"is {part.rating}, which is not a level of {name}"
+            yield (*here, name, "rating"), Message("not-a-level", value=part.rating, aspect=name)
         if len(set(part.turns)) < len(part.turns) or not set(part.turns) <= set(system):
-            yield (*here, name, "turns"), f"must be numbers of system turns, each once: {system}"
+            yield (*here, name, "turns"), Message("must-be-system-turns", names=", ".join(map(str, system)))
 
 
 def example_fault_faults(
     rubric: Rubric, fault: ExampleFault, system: list[int], place: Location
-) -> Iterator[tuple[Location, str]]:
+) -> Iterator[tuple[Location, Message]]:
     """A worked fault of a turn that is not the system's, of no kind that the rubric has, or of no aspect."""
     if fault.turn not in system:
-        yield (*place, "turn"), f"must be the number of a system turn: {system}"
+        yield (*place, "turn"), Message("must-be-system-turn", names=", ".join(map(str, system)))
     if fault.kind not in rubric.kind_ids:
-        yield (
-            (*place, "kind"),
-            f"{fault.kind} is not a kind of this rubric ({', '.join(rubric.kind_ids) or 'it has none'})",
-        )
+        if rubric.kind_ids:
+            what = Message("not-a-kind", name=fault.kind, names=", ".join(rubric.kind_ids))
+        else:
+            what = Message("rubric-without-kinds", name=fault.kind)
+        yield (*place, "kind"), what
     known = [aspect.id for aspect in rubric.aspects]
     for number, name in enumerate(fault.aspects):
         if name not in known:
-            yield (*place, "aspects", number), f"{name} is not an aspect of this rubric ({', '.join(known)})"
+            yield (*place, "aspects", number), Message("not-an-aspect", name=name, names=", ".join(known))
     yield from repeated({(*place, "aspects", number): name for number, name in enumerate(fault.aspects)})
 
 
-def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, Message]]:
     """Composites whose id is taken, that name an unknown aspect, or that name one aspect twice in a mean."""
     known = [aspect.id for aspect in rubric.aspects]
     yield from repeated({("composites", index, "id"): part.id for index, part in enumerate(rubric.composites)})
     for index, composite in enumerate(rubric.composites):
         if composite.id in known:
-            yield ("composites", index, "id"), f"{composite.id} is the id of an aspect"
+            yield ("composites", index, "id"), Message("is-id-of-aspect", name=composite.id)
         if isinstance(composite, MeanComposite):
             places: list[Location] = [("of", number) for number in range(len(composite.of))]
         else:
@@ -412,21 +414,21 @@ def composite_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
         parts = {("composites", index, *place): part for place, part in zip(places, composite.aspects, strict=True)}
         for place, part in parts.items():
             if part not in known:
-                yield place, f"{part} is not an aspect of this rubric ({', '.join(known)})"
+                yield place, Message("not-an-aspect", name=part, names=", ".join(known))
         if isinstance(composite, MeanComposite):
             yield from repeated(parts)
 
 
-def language_faults(rubric: Rubric) -> Iterator[tuple[Location, str]]:
+def language_faults(rubric: Rubric) -> Iterator[tuple[Location, Message]]:
     """Texts that lack a language of the rubric or have one too many. The title says which languages there are."""
     languages = set(rubric.title)
     if rubric.source_language not in languages:
-        yield ("title",), f"lacks the source language {rubric.source_language}"
+        yield ("title",), Message("lacks-source-language", language=rubric.source_language)
     for place, texts in localized_texts(rubric):
         if missing := sorted(languages - set(texts)):
-            yield place, f"lacks {', '.join(missing)}: every text exists in each language of the title"
+            yield place, Message("lacks-languages", names=", ".join(missing))
         for language in sorted(set(texts) - languages):
-            yield (*place, language), f"is in {language}, a language that the title lacks"
+            yield (*place, language), Message("in-language-without-title", language=language)
 
 
 def localized_texts(rubric: Rubric) -> Iterator[tuple[Location, Mapping[str, Any]]]:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
+from saiten.core.messages import Message
 from saiten.core.strict_json import BYTE_ORDER_MARK, SAME_KEY, StrictJSONError, refuse_surrogates, strict_decoder
 
 SPACE = re.compile(r"[ \t\n\r]*")
@@ -71,7 +72,7 @@ class Window:
             new = self._decode.decode(data, last)
         except UnicodeDecodeError as error:
             where = self._bytes - waiting + error.start
-            raise StrictJSONError(f"the document is not UTF-8 (byte {where})") from None
+            raise StrictJSONError(Message("not-utf-8", place=where)) from None
         if new and not self._began:
             self._began = True
             if new[0] == "\ufeff":
@@ -123,7 +124,7 @@ class Window:
     def error(self, what: str, position: int | None = None) -> StrictJSONError:
         """An error of the document, with its place in all of it: here, or at a position of the text."""
         lines, columns = self._place(self._position if position is None else position)
-        return StrictJSONError(f"the document is not valid JSON: {what} at line {lines + 1} column {columns + 1}")
+        return StrictJSONError(Message("json-invalid", reason=what, line=lines + 1, column=columns + 1))
 
     def _attempt(self) -> tuple[Any, int] | None:
         """The value and where it ends; None where it is cut."""
@@ -139,7 +140,7 @@ class Window:
                 return None
             raise self.error(error.msg, error.pos) from None
         except RecursionError:
-            raise StrictJSONError("the document is nested too deeply") from None
+            raise StrictJSONError(Message("json-too-deep")) from None
 
     def _check_size(self, end: int, where: tuple[str | int, ...]) -> None:
         characters = end - self._position

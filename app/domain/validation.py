@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from app.domain.dialogue import Limits
-from app.domain.errors import MOST_FAULTS, InvalidRequest
-from saiten.core.faults import MESSAGES, MOST_UNKNOWN, describe, explain, fields_of, pointer, suggest
+from app.domain.errors import MOST_FAULTS, InvalidRequest, count_faults
+from saiten.core.faults import MOST_UNKNOWN, describe, explain, fields_of, pointer, suggest, suggest_name
+from saiten.core.messages import Message
 from saiten.core.plain_text import clip
 from saiten.core.strict_json import MARK, Unfit, number_of
 
 __all__ = [
     "MARK",
-    "MESSAGES",
     "MOST_UNKNOWN",
     "Unfit",
     "clip",
@@ -27,6 +27,7 @@ __all__ = [
     "fields_of",
     "number_of",
     "suggest",
+    "suggest_name",
 ]
 
 LARGEST = 1e15
@@ -42,12 +43,11 @@ class InvalidDocument(InvalidRequest):
     """A document that does not fit its model. `faults` are (JSON pointer, what is wrong), never empty, at most
     MOST_FAULTS; `total` also counts those that are not listed."""
 
-    def __init__(self, faults: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, faults: Sequence[tuple[str, Message]]) -> None:
         where, what = faults[0]
         self.total = len(faults)
         self.faults = faults[:MOST_FAULTS]
-        more = f" (and {self.total - 1} more)" if self.total > 1 else ""
-        super().__init__(f"{where or 'the document'}: {what}{more}")
+        super().__init__(count_faults(where or Message("the-document"), what, self.total))
 
 
 def validate(model: type[Model], value: Any, limits: Limits, *, unlimited: Collection[str] = ()) -> Model:
@@ -56,11 +56,16 @@ def validate(model: type[Model], value: Any, limits: Limits, *, unlimited: Colle
     most = limit_values(limits)
     where = find_excess(value, most, unlimited)
     if where is not None:
-        raise InvalidDocument([(where, f"the document may hold at most {most:,} values, and this is one more")])
+        raise InvalidDocument([(where, Message("document-values-most", maximum=most))])
     try:
         return model.model_validate(value, context={"limits": limits})
     except ValidationError as error:
         raise InvalidDocument(explain(error, value, model)) from None
+
+
+def name_line(what: Message, line: int) -> Message:
+    """What is wrong, with the line where it is; as it is where `line` is 0."""
+    return Message("fault-at", where=Message("line", number=line), fault=what) if line else what
 
 
 def limit_values(limits: Limits) -> int:
@@ -103,6 +108,6 @@ MOST_NAME = 128
 def check_number(value: Any, name: str) -> None:
     """Raises Unfit for anything but a number within ±LARGEST; true and false are not numbers."""
     if type(value) is not float and type(value) is not int:
-        raise Unfit(f"{clip(name)!r} is not a number")
+        raise Unfit(Message("not-a-number", name=repr(clip(name))))
     if not -LARGEST <= value <= LARGEST:
-        raise Unfit(f"{clip(name)!r} is not a number within ±{LARGEST:g}")
+        raise Unfit(Message("number-range", name=repr(clip(name)), limit=LARGEST))

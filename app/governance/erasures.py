@@ -14,6 +14,7 @@ from app.runtime.caches import CallCache
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.governance import AuditLog
 from app.storage.sql.texts import TextStore
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.governance")
 
@@ -41,7 +42,7 @@ class ErasureService:
         """Erases what has all these entries. The audit log names only their keys, since a value may name a person. If
         the cache is not reachable, a later sweep removes the calls."""
         if not metadata:
-            raise InvalidRequest("name at least one metadata entry", pointer="/metadata")
+            raise InvalidRequest(Message("erasure-metadata-missing"), pointer="/metadata")
         about: dict[str, object] = {"keys": sorted(metadata)}
         await self._note(project, actor, "erasure.begun", about)
         erased = await self._texts.erase_marked(project, metadata)

@@ -29,6 +29,7 @@ from app.runtime.flow_state import (
 )
 from app.runtime.tasks import cancel_for_good, within
 from app.runtime.telemetry import FlowFigures
+from saiten.core.messages import Message
 
 RATIO_WEIGHT = 0.1  # Weight of the latest reply in the running ratio of tokens used to tokens expected
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0
@@ -140,10 +141,7 @@ class Waiter:
         if now < opens_at and self.ends_at < opens_at:
             seconds = opens_at - now
             moment = datetime.now(UTC) + timedelta(seconds=seconds)
-            detail = (
-                f"the judge asked for no calls for another {seconds:.0f} s, until {moment:%H:%M:%S} UTC; "
-                "`saiten reopen` ends the pause"
-            )
+            detail = Message("judge-resting", seconds=seconds, until=f"{moment:%H:%M:%S}")
             self.refuse(JudgeUnavailable(detail, retry_after_seconds=seconds))
 
 
@@ -387,7 +385,7 @@ class FlowControl:
         except TimeoutError:
             self._give_back(waiter)
             raise JudgeUnavailable(
-                f"the judge is busy: no place within {max_wait_seconds:.3g} s; try again, or raise its concurrency",
+                Message("judge-busy", seconds=max_wait_seconds),
                 # When a place becomes free is unknown; after waiting this long there is no hurry.
                 retry_after_seconds=max(1.0, max_wait_seconds),
             ) from None

@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.domain.errors import SettingsInvalid
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ def judge_named(name: str) -> JudgeProvider:
     if name in JUDGES:
         return JUDGES[name]
     near = get_close_matches(name, names, n=1)
-    meant = f" (is {near[0]} meant?)" if near else ""
-    raise SettingsInvalid(f"SAITEN_JUDGE: there is no judge {printable(name[:64])}{meant}; known: {', '.join(names)}")
+    meant = Message("is-meant", near=near[0]) if near else ""
+    raise SettingsInvalid(Message("judge-unknown", name=printable(name[:64]), meant=meant, names=", ".join(names)))
 
 
 def judge_names() -> list[str]:

@@ -47,6 +47,7 @@ from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.quota import StorageQuota
 from app.storage.sql.rounds import RoundStore
 from app.storage.sql.sizes import DRAWN_BYTES
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import RunFrame
@@ -57,7 +58,7 @@ RESULTS_PAGE = 100
 MOST_RATED = 20_000
 """Ratings of a round that are looked at together."""
 
-NEVER_GIVEN = "this response was not given to this rater in this round"
+NEVER_GIVEN = Message("response-of-other-rater")
 RATER: TypeAdapter[str] = TypeAdapter(RaterId)
 COMMENT: TypeAdapter[str] = TypeAdapter(Comment)
 
@@ -99,10 +100,12 @@ class RoundService:
         than asked for. InvalidRequest where none has a rating by the judge."""
         rubric = await self._find_rubric(project, batch_id)  # raises UnknownRubric before anything is drawn
         if options.aspect is not None and all(options.aspect != one.id for one in rubric.aspects):
-            raise UnknownAspect(f"the rubric {rubric.id} has no aspect {options.aspect}", pointer="/aspect")
+            raise UnknownAspect(
+                Message("rubric-lacks-aspect", rubric=rubric.id, aspect=options.aspect), pointer="/aspect"
+            )
         rated = await self._read_rated(project, batch_id)
         if not len(rated):
-            raise InvalidRequest("no response of this batch has been scored, so there is none to be rated")
+            raise InvalidRequest(Message("round-no-response"))
         drawn = await self._draw(project, batch_id, rated, rubric, options)
         opened = RatingRound(
             id=self.new_id(),
@@ -129,7 +132,7 @@ class RoundService:
         if options.choose == "chosen":
             missing = {*options.positions} - {*rated.positions.tolist()}
             if missing:
-                raise InvalidRequest(f"the batch has no scored response {min(missing)}", pointer="/positions")
+                raise InvalidRequest(Message("round-response-not-scored", position=min(missing)), pointer="/positions")
             return RoundDraw(options.positions, [1.0] * len(options.positions))
         if options.choose == "stratified":
             return await asyncio.to_thread(draw_stratified, rated, aspects, options)
@@ -146,9 +149,9 @@ class RoundService:
         """The responses to the items of another round, with its probabilities."""
         found = await self.rounds.find_round(project, other)
         if found is None:
-            raise NotFound(f"there is no rating round {other[:64]} in this project", pointer="/shared_with")
+            raise NotFound(Message("round-named-not-found", name=other[:64]), pointer="/shared_with")
         if found.batch == batch_id or found.options.choose == "chosen":
-            detail = "items are shared with a round of another batch that drew its responses"
+            detail = Message("round-draws-other")
             raise InvalidRequest(detail, pointer="/shared_with")
         places = dict(
             zip(
@@ -161,7 +164,7 @@ class RoundService:
             if key in places:
                 drawn.append((places[key], each.probability or 1.0))
         if not drawn:
-            raise InvalidRequest("no response of this batch is to an item of that round", pointer="/shared_with")
+            raise InvalidRequest(Message("round-no-item"), pointer="/shared_with")
         return RoundDraw([position for position, _ in drawn], [probability for _, probability in drawn], found.signals)
 
     async def shared(self, project: str, found: RatingRound) -> SharedProgress | None:
@@ -188,7 +191,7 @@ class RoundService:
         if options.judges:
             for judge in options.judges:
                 if await self.batches.find(project, judge) is None:
-                    raise NotFound(f"there is no batch {judge[:64]} in this project", pointer="/judges")
+                    raise NotFound(Message("batch-named-not-found", batch=judge[:64]), pointer="/judges")
             others = [await self._read_rated(project, judge) for judge in options.judges]
             await asyncio.to_thread(spreads.compare, rated, others)
         return spreads
@@ -264,7 +267,7 @@ class RoundService:
         aspects = applicable(rubric, conversation)
         faults = [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, aspects)]
         if not set(faulty_turns) <= set(conversation.system_turns if conversation else ()):
-            faults.append(("/faulty_turns", "is not a turn of the system"))
+            faults.append(("/faulty_turns", Message("not-a-turn-of-system")))
         if faults:
             raise InvalidDocument(faults)
         rating = HumanRating.model_validate(
@@ -325,7 +328,7 @@ class RoundService:
         """The batch's rubric."""
         options = await self.batches.options(project, batch_id)
         if options is None:
-            raise NotFound(f"there is no batch {batch_id[:64]} in this project")
+            raise NotFound(Message("batch-named-not-found", batch=batch_id[:64]))
         return self.rubrics.nearest(options.rubric)
 
     # Last, for its name hides the type's from whatever stands below
@@ -372,17 +375,17 @@ def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DE
         raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
 
 
-def find_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, str]]:
+def find_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, Message]]:
     """What does not fit, in the order of the aspects: the name, and what is wrong."""
     for aspect in aspects:
         low, high = aspect.scale
         if aspect.id not in ratings:
-            yield aspect.id, "is missing: every aspect is to be rated"
+            yield aspect.id, Message("aspect-missing")
         elif not low <= ratings[aspect.id] <= high:
-            yield aspect.id, f"{ratings[aspect.id]:g} is off its scale from {low} to {high}"
+            yield aspect.id, Message("off-its-scale", value=ratings[aspect.id], low=low, high=high)
     known = {aspect.id for aspect in aspects}
     unknown = [name for name in ratings if name not in known]
-    yield from ((clip(name), "is not a requested aspect") for name in unknown[:MOST_UNKNOWN])
+    yield from ((clip(name), Message("aspect-not-requested")) for name in unknown[:MOST_UNKNOWN])
 
 
 def present(found: RatingRound | None) -> RatingRound:
@@ -394,4 +397,4 @@ def present(found: RatingRound | None) -> RatingRound:
 
 def missing() -> NotFound:
     """The error for a missing round, and for one of another project."""
-    return NotFound("there is no such rating round in this project")
+    return NotFound(Message("round-not-found"))

@@ -20,16 +20,16 @@ from app.domain.human_rating import (
     StoredRating,
 )
 from app.domain.rubric import split_name
-from app.domain.validation import clip
+from app.domain.validation import clip, suggest_name
 from app.ratings.reliability import Revalidation
 from app.storage.rubric_files import RubricSource
 from app.storage.sql.batches.store import BatchStore
 from app.storage.sql.quota import StorageQuota
 from app.storage.sql.ratings import RatingStore
 from app.storage.sql.sizes import ROW_BYTES
-from saiten.core.wording import hint
+from saiten.core.messages import Message
 
-UNKNOWN = "the rubric has no such aspect"
+UNKNOWN = Message("aspect-not-of-rubric", near="")
 
 
 def check_ratings(
@@ -37,24 +37,27 @@ def check_ratings(
 ) -> None:
     """Raises InvalidLines, numbered from 1, where a rating does not fit the scales beside it, or marks what is none of
     the system's turns beside it; without any it fits."""
-    faults: list[tuple[int, str]] = []
+    faults: list[tuple[int, Message]] = []
     total = 0
     for number, (rating, known, own) in enumerate(zip(ratings, scales, turns, strict=True), start=1):
         if own is not None and not own.issuperset(rating.faulty_turns or ()):
             total += 1
             if total <= MOST_FAULTS:
-                faults.append((number, "/faulty_turns: is not a turn of the system"))
+                faults.append(
+                    (number, Message("fault-at", where="/faulty_turns", fault=Message("not-a-turn-of-system")))
+                )
         if known is not None:
             for name, what in misfits(rating, known):
                 total += 1
                 if total <= MOST_FAULTS:  # to look for what was meant takes longer than all else
-                    near = hint(name, known) if what is UNKNOWN else ""
-                    faults.append((number, f"/ratings/{clip(name)}: {what}{near}"))
+                    near = suggest_name(name, known) if what is UNKNOWN else ""
+                    fault = Message("aspect-not-of-rubric", near=near) if near else what
+                    faults.append((number, Message("fault-at", where=f"/ratings/{clip(name)}", fault=fault)))
     if faults:
         raise InvalidLines(faults, total, "rating")
 
 
-def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, str]]:
+def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, Message]]:
     """What does not fit: the name, and what is wrong. Values between two levels fit."""
     for name, value in rating.ratings.items():
         if name not in scales:
@@ -62,7 +65,7 @@ def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, str]]:
             continue
         low, high = scales[name]
         if not low <= value <= high:
-            yield name, f"{value:g} is off its scale from {low:g} to {high:g}"
+            yield name, Message("off-its-scale", value=value, low=low, high=high)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,9 +89,7 @@ class RatingService:
             await self.quota.require_room(project, len(ratings) * ROW_BYTES)
         named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
         if len(named) > MOST_BATCHES:
-            raise InvalidRequest(
-                f"these are ratings of {len(named):,} batches; send at most {MOST_BATCHES:,} at a time"
-            )
+            raise InvalidRequest(Message("ratings-batches-most", count=len(named), maximum=MOST_BATCHES))
         rubrics: dict[str, str] = {}
         for batch_id in named:
             batch = await self.batches.find(project, batch_id)

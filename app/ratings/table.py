@@ -35,6 +35,7 @@ from app.stats.observations import (
 )
 from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
+from saiten.core.messages import Message
 
 Names = tuple[str, ...]
 Told = TypeVar("Told")
@@ -377,11 +378,11 @@ def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: Ans
                 record["scores"].setdefault(whose, {})[name.removesuffix(BLENDED)] = float(column[row])
 
 
-def explain_unrated(ambiguous: int) -> str:
+def explain_unrated(ambiguous: int) -> Message:
     """Why no human rating concerns any result."""
     if ambiguous:
-        return f"{ambiguous} ratings fit more than one result; name the batch, the candidate or the system"
-    return "no human ratings concern these results; keep some with POST /v1/ratings"
+        return Message("ratings-ambiguous", count=ambiguous)
+    return Message("ratings-none")
 
 
 def name_place(rating: StoredRating) -> Key:
@@ -456,7 +457,7 @@ def judge_opinions(table: Answers) -> Opinions:
         held |= ~np.isnan(column)
     row = np.flatnonzero(held)
     if not len(row):
-        raise InvalidRequest("no result of the batch has values yet")
+        raise InvalidRequest(Message("batch-without-values"))
     return Opinions(
         table=table,
         row=row,
@@ -552,7 +553,7 @@ def refuse_many(rows: int, ratings: int, scores: int) -> None:
         line = min(reading.MOST_ROWS, reading.MOST_CELLS // columns) + 1
         raise InvalidLines([(line, what)], noun=NOUN)
     if max(ratings, scores) > reading.MOST_ASPECTS:
-        raise InvalidLines([(1, f"one aspect is more than the {reading.MOST_ASPECTS} that are taken")], noun=NOUN)
+        raise InvalidLines([(1, Message("aspects-most", maximum=reading.MOST_ASPECTS))], noun=NOUN)
 
 
 def refuse_absurd(columns: Mapping[str, Floats]) -> None:
@@ -560,7 +561,7 @@ def refuse_absurd(columns: Mapping[str, Floats]) -> None:
     faults = []
     for name, column in columns.items():
         absurd = np.flatnonzero(np.abs(column) > LARGEST)
-        what = f"{clip(name)!r} is not a number within ±{LARGEST:g}"
+        what = Message("number-range", name=repr(clip(name)), limit=LARGEST)
         faults += [(line + 1, what) for line in absurd.tolist()]
     if faults:
         raise InvalidLines(faults, noun=NOUN)

@@ -25,6 +25,7 @@ from app.domain.rubric import Aspect, Rubric
 from app.domain.validation import clip
 from app.stats.observations import Observations
 from app.text.injection import inspect_dialogue
+from saiten.core.messages import Message
 
 Label = Literal["median", "each"]
 Ratings = Mapping[str, int]  # a level by aspect
@@ -91,7 +92,7 @@ class Curriculum:
 
 def check_levels(observations: Observations, rubric: Rubric) -> None:
     """Raises InvalidLines for every rating that is not a level of its aspect, such as a mean of several raters'."""
-    faults: list[tuple[int, str]] = []
+    faults: list[tuple[int, Message]] = []
     total = 0
     for name, column in observations.ratings.items():
         aspect = rubric.aspect(name)
@@ -99,7 +100,10 @@ def check_levels(observations: Observations, rubric: Rubric) -> None:
         total += len(wrong)
         levels = ", ".join(map(str, aspect.values))
         faults += [
-            (line_of(observations, row), f"{name!r} is {column[row]:g}, which is not a level of it ({levels})")
+            (
+                line_of(observations, row),
+                Message("not-a-level-of-it", name=repr(name), value=float(column[row]), levels=levels),
+            )
             for row in wrong[:MOST_FAULTS]
         ]
     if total:
@@ -128,11 +132,11 @@ def match(candidates: Sequence[TrainingCandidate], observations: Observations) -
         line, known = line_of(observations, unit[0]), by_item.get(item, {})
         found = locate(system, known)
         if found is None and len(known) > 1 and not system:
-            faults.append((line, f"item {clip(item)!r} has {len(known)} responses; name the system that is rated"))
+            faults.append((line, Message("item-of-several-systems", item=repr(clip(item)), count=len(known))))
         elif found is None:
             strangers.append((line, item))
         elif found in rows:
-            faults.append((line, f"item {clip(item)!r} was rated under another system before, and has one response"))
+            faults.append((line, Message("item-rated-under-other-system", item=repr(clip(item)))))
         else:
             rows[found] = unit
     if faults:
@@ -220,7 +224,7 @@ def hold_out(
     """
     groups = group_candidates(candidates, positions)
     if len(groups) < 2:
-        raise InvalidRequest("all ratings are of one dialogue: nothing can be held out for validation")
+        raise InvalidRequest(Message("training-one-dialogue"))
     ranked = sorted(groups, key=lambda group: digest([seed, sorted({candidates[one].item for one in group})]))
     held: set[int] = set()
     for group in ranked:

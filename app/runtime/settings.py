@@ -23,6 +23,7 @@ from app import __version__
 from app.domain.dialogue import Limits
 from app.domain.errors import SettingsInvalid
 from app.runtime.flow_state import LONGEST_PAUSE_SECONDS
+from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import printable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def check_http_url(written: str | None) -> str | None:
     from saiten.core.addresses import is_http_url
 
     if not is_http_url(written.strip()):
-        raise ValueError("must be http://HOST… or https://HOST…, such as http://127.0.0.1:8080/v1")
+        raise Misfit(Message("service-url-form"))
     return written.strip()
 
 
@@ -71,7 +72,7 @@ def check_host_names(written: str | None) -> str | None:
     names = [name.strip().lower() for name in written.split(",") if name.strip()]
     for name in names:
         if not HOST_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is not a host name; give names without scheme, port or *")
+            raise Misfit(Message("host-name-form", name=repr(name)))
     return ",".join(names)
 
 
@@ -317,33 +318,28 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _check_encoder_layer(self) -> Self:
         if self.encoder_layer is not None and not (self.encoder or self.encoders):
-            raise ValueError("SAITEN_ENCODER_LAYER counts the layers of one encoder; name it in SAITEN_ENCODER")
+            raise Misfit(Message("encoder-layer-alone"))
         return self
 
     @model_validator(mode="after")
     def _check_redis_url(self) -> Self:
         scheme, _, rest = (self.redis_url or "redis://").partition("://")
         if "sentinel" in scheme or "," in rest.partition("/")[0].rpartition("@")[2]:
-            raise ValueError(SENTINEL)
+            raise Misfit(SENTINEL)
         if scheme not in {"redis", "rediss", "unix"}:
-            raise ValueError("REDIS_URL must be redis://HOST:PORT/N, rediss://… or unix://…")
+            raise Misfit(Message("redis-url-form"))
         if self.cache == "redis" and self.redis_url is None:
-            raise ValueError("SAITEN_CACHE=redis needs REDIS_URL")
+            raise Misfit(Message("cache-needs-redis"))
         return self
 
     @model_validator(mode="after")
     def _check_database_url(self) -> Self:
         if not self.sqlalchemy_url.startswith(("sqlite+aiosqlite://", "postgresql+asyncpg://")):
-            raise ValueError(
-                "DATABASE_URL must be sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER:PASSWORD@HOST/NAME"
-            )
+            raise Misfit(Message("database-url-form"))
         return self
 
 
-SENTINEL = (
-    "REDIS_URL names one address: Sentinel and clusters are not supported; give that of a proxy or of a Kubernetes"
-    " Service that follows the master"
-)
+SENTINEL = Message("redis-url-of-several")
 
 
 def name_hosts(rest: str) -> str:
@@ -366,7 +362,7 @@ def variable_of(field: str) -> str:
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"SAITEN_{field.upper()}"
 
 
-def find_unknown(environment: Iterable[str]) -> str | None:
+def find_unknown(environment: Iterable[str]) -> Message | None:
     """One sentence that names unknown variables with Saiten's prefix, each with the most similar setting; None if there
     are none."""
     known = [variable_of(field) for field in Settings.model_fields]
@@ -379,9 +375,11 @@ def find_unknown(environment: Iterable[str]) -> str | None:
     named = []
     for name in unknown[:MOST_UNKNOWN]:
         near = get_close_matches(name.upper(), known, n=1, cutoff=NEAR)
-        named.append(f"{printable(name[:64])}{f' (is {near[0]} meant?)' if near else ''}")
-    more = f" and {len(unknown) - MOST_UNKNOWN} more" if len(unknown) > MOST_UNKNOWN else ""
-    return f"ignored in the environment, since no setting has this name: {', '.join(named)}{more}"
+        shown = printable(name[:64])
+        named.append(Message("setting-meant", name=shown, near=near[0]) if near else Message("verbatim", text=shown))
+    if len(unknown) > MOST_UNKNOWN:
+        return Message("settings-unknown-and-more", names=named, more=len(unknown) - MOST_UNKNOWN)
+    return Message("settings-unknown", names=named)
 
 
 def read_settings() -> Settings:
@@ -389,13 +387,14 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise SettingsInvalid("; ".join(map(_explain, error.errors(include_input=False)))) from None
+        faults = [_explain(fault) for fault in error.errors(include_input=False)]
+        raise SettingsInvalid(Message("settings-invalid", faults=faults)) from None
     except SettingsError:
         # Only `limits` is parsed as JSON if it is set as a whole.
-        raise SettingsInvalid("SAITEN_LIMITS must be a JSON object; or set SAITEN_LIMITS__SAMPLES and so on") from None
+        raise SettingsInvalid(Message("limits-form")) from None
 
 
-def _explain(error: ErrorDetails) -> str:
+def _explain(error: ErrorDetails) -> Message:
     from saiten.core.faults import describe
 
     message = describe(error)
@@ -404,7 +403,7 @@ def _explain(error: ErrorDetails) -> str:
         return message
     first, *rest = location
     name = variable_of(first) if first in Settings.model_fields else first
-    return "__".join([name, *(part.upper() for part in rest)]) + f": {message}"
+    return Message("fault-at", where="__".join([name, *(part.upper() for part in rest)]), fault=message)
 
 
 def open_tracing(settings: Settings) -> Tracing | None:
@@ -415,5 +414,5 @@ def open_tracing(settings: Settings) -> Tracing | None:
     try:
         from app.runtime.tracing import Tracing
     except ModuleNotFoundError as error:
-        raise SettingsInvalid(f"SAITEN_TRACING=otlp needs {error.name}; install saiten-server[tracing]") from error
+        raise SettingsInvalid(Message("tracing-not-installed", package=error.name)) from error
     return Tracing(__version__)

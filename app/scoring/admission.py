@@ -15,6 +15,7 @@ from app.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, Requ
 from app.scoring.case import ENGLISH, check_path, check_unit
 from app.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
 from app.scoring.evaluate import ScoringContext
+from saiten.core.messages import Message
 
 Asked = EvaluationRequest | ConversationRequest
 
@@ -174,15 +175,9 @@ async def admit(requests: Sequence[Asked], context: ScoringContext, scope: Reque
 def require_within(asked: Quote, limits: Limits) -> None:
     """Raises TooMuchWork if the work takes more calls or tokens than one request may."""
     if asked.calls > limits.judge_calls:
-        raise TooMuchWork(
-            f"this request takes {asked.calls} judge calls, of at most {limits.judge_calls}: ask for fewer samples or "
-            "fewer turns, or raise SAITEN_LIMITS__JUDGE_CALLS"
-        )
+        raise TooMuchWork(Message("judge-calls-most", calls=asked.calls, limit=limits.judge_calls))
     if asked.prompt_tokens > limits.judge_tokens:
-        raise TooMuchWork(
-            f"the prompts of this request have {asked.prompt_tokens} tokens, of at most {limits.judge_tokens}: ask for "
-            "fewer samples or fewer turns, or raise SAITEN_LIMITS__JUDGE_TOKENS"
-        )
+        raise TooMuchWork(Message("judge-tokens-most", tokens=asked.prompt_tokens, limit=limits.judge_tokens))
 
 
 LATEST_WEIGHT = 0.1
@@ -281,5 +276,5 @@ class CappedPurse:
 
     def _require(self, usd: float) -> None:
         if usd > self._most_usd + ROUNDING_USD:
-            detail = f"this would cost {usd:.6g} USD, more than the budget of {self._most_usd:.6g} USD"
+            detail = Message("budget-exceeded", cost=usd, limit=self._most_usd)
             raise InvalidRequest(detail, pointer="/budget_usd")

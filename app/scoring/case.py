@@ -15,6 +15,7 @@ from app.domain.rubric import Rubric, Unit, name_version
 from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from app.runtime.threads import Checkpoint, Seen, inspection_threads
 from app.text.injection import inspect_texts, list_places, locate
+from saiten.core.messages import Message
 
 ENGLISH = "en"
 
@@ -139,7 +140,7 @@ def require_translator(path: PathChoice, translator: Translator | None) -> Trans
     if path == "source":
         return None
     if translator is None:
-        detail = f"the path {path!r} translates to English: set DEEPL_API_KEY, or ask for 'source'"
+        detail = Message("path-needs-translator", path=repr(path))
         raise errors.TranslatorNotConfigured(detail)
     return translator
 
@@ -157,13 +158,13 @@ def refuse_suspicious(suspicions: tuple[Warned, ...]) -> None:
         return
     where = tuple(dict.fromkeys(warned.where for warned in suspicions))
     # The request does not hold the translation, so errors point at the original.
-    faults = dict.fromkeys((f"/{warned.where.removeprefix('translation/')}", warned.detail) for warned in suspicions)
-    more = ", …" if len(where) > MOST_PLACES else ""
+    faults = dict.fromkeys((f"/{one.where.removeprefix('translation/')}", one.detail) for one in suspicions)
+    places = ", ".join(where[:MOST_PLACES]) + (", …" if len(where) > MOST_PLACES else "")
     raise errors.SuspectedInjection(
-        f"{', '.join(where[:MOST_PLACES])}{more}: looks like an attack on the judge, and the policy is to refuse it",
+        Message("attack-suspected", places=places),
         where=where,
         pointer=next(iter(faults))[0],
-        faults=tuple(faults),
+        faults=tuple((place, Message("verbatim", text=what)) for place, what in faults),
     )
 
 
@@ -191,17 +192,17 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
     check_unit(rubric, "item")
     check_path(rubric, request.path)
     if request.path != "source" and rubric.references and request.references:
-        detail = f"the judge of {rubric.id} is shown references, and they are not translated; ask for the path 'source'"
+        detail = Message("references-not-translated", rubric=rubric.id)
         raise errors.LanguageNotSupported(detail, pointer="/reference")
     if request.relevance is None:
         return
     if request.relevance.baseline == "batch" and not batch:
-        detail = "the baseline 'batch' is the mean of a batch; use 'calibration' or a number"
+        detail = Message("baseline-needs-batch")
         raise errors.BaselineNotSupported(detail, pointer="/relevance/baseline")
     known = [aspect.id for aspect in rubric.aspects]
     for position, name in enumerate(request.relevance.aspects or ()):
         if name not in known:
-            detail = f"the rubric {rubric.id} has the aspects {', '.join(known)}"
+            detail = Message("rubric-has-aspects", rubric=rubric.id, names=", ".join(known))
             raise errors.UnknownAspect(detail, pointer=f"/relevance/aspects/{position}")
 
 
@@ -209,7 +210,7 @@ def check_path(rubric: Rubric, path: PathChoice, *, pointer: str = "/path") -> N
     """Raises LanguageNotSupported if the path needs a rubric in English and this one has no English texts."""
     if path != "source" and ENGLISH not in rubric.languages:
         name = name_version(rubric.id, rubric.version)
-        raise errors.LanguageNotSupported(f"the rubric {name} does not exist in English", pointer=pointer)
+        raise errors.LanguageNotSupported(Message("rubric-without-english", rubric=name), pointer=pointer)
 
 
 def check_unit(rubric: Rubric, unit: Unit, *, pointer: str = "/rubric") -> None:
@@ -217,11 +218,9 @@ def check_unit(rubric: Rubric, unit: Unit, *, pointer: str = "/rubric") -> None:
     if rubric.unit == unit:
         return
     if rubric.unit == "conversation":
-        detail = (
-            f"the rubric {rubric.id} rates whole conversations: give `turns` with roles, not `context` and `response`"
-        )
+        detail = Message("rubric-rates-conversations", rubric=rubric.id)
     else:
-        detail = f"the rubric {rubric.id} rates single responses: name a rubric with `unit: conversation`"
+        detail = Message("rubric-rates-responses", rubric=rubric.id)
     raise errors.RubricUnitMismatch(detail, pointer=pointer)
 
 

@@ -305,7 +305,7 @@ def list_turn_requests(case: ConversationCase, context: ScoringContext) -> list[
     try:
         rubric = context.rubrics.get(request.score_turns.rubric)
     except UnknownRubric as error:
-        raise UnknownRubric(error.detail, pointer=place) from error
+        raise UnknownRubric(error.message, pointer=place) from error
     check_unit(rubric, "item", pointer=place)
     check_path(rubric, request.path, pointer=place)
     shared = {name: getattr(request, name) for name in ("path", "judge", "integrity", "metadata", "dialogue")}

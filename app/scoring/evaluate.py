@@ -22,6 +22,7 @@ from app.scoring.record import PathReading, write_reading, write_record
 from app.scoring.relevance import Relevance
 from app.storage.rubric_files import RubricSource
 from app.text.speech_check import SpeechChecks
+from saiten.core.messages import Message
 from saiten.core.plain_text import quote_reply
 
 
@@ -167,6 +168,6 @@ def explain_missing(judgements: Sequence[Judgement]) -> JudgeReplyInvalid | None
     hint = next((f": {sample.detail.removesuffix(f': {words}')}" for sample in missing if sample.detail), "")
     replies = sum(len(judgement.trace) for judgement in judgements)
     dropped = sorted({name for judgement in judgements for name in judgement.provenance.dropped})
-    refused = f"; the endpoint refused {', '.join(dropped)}" if dropped else ""
-    detail = f"the judge rated no aspect in {replies} replies ({reasons}){hint}{refused}"
+    refused = Message("endpoint-refused", names=", ".join(dropped)) if dropped else ""
+    detail = Message("judge-rated-nothing", replies=replies, reasons=reasons, hint=hint, refused=refused)
     return JudgeReplyInvalid(detail, said=words or quote_reply(call.reply for call in judgements[0].trace) or "")

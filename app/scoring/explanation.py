@@ -6,6 +6,7 @@ from app.domain.errors import InvalidRequest, NotFound
 from app.domain.evaluation import Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
 from app.domain.redaction import is_covered
 from app.domain.rubric import name_version
+from saiten.core.messages import Message
 
 
 def reasons_of(evaluation: Evaluation) -> dict[str, str]:
@@ -34,11 +35,11 @@ def plan_explanation(record: Record, judge: str) -> EvaluationRequest:
     """
     asked, found = record.request, record.evaluation
     if not isinstance(asked, EvaluationRequest):
-        raise InvalidRequest("only the rating of a response can be explained; a conversation's has reasons")
+        raise InvalidRequest(Message("explanation-of-conversation"))
     if is_covered(asked.response):
-        raise NotFound("the response is no longer stored, so the judge cannot be asked about it")
+        raise NotFound(Message("explanation-without-response"))
     if found.judge.kind != judge:
-        raise InvalidRequest(f"the judge {found.judge.kind!r} rated this, and the service's judge is {judge!r}")
+        raise InvalidRequest(Message("explanation-other-judge", name=repr(found.judge.kind), judge=repr(judge)))
     options = asked.judge.model_copy(update={"explain": True, "samples": 1, "expected": False})
     return asked.model_copy(
         update={

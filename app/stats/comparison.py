@@ -697,11 +697,12 @@ def check_signatures(
     version is among them it says how to score by the baseline's."""
     pieces = find_differences(baseline, candidate)
     if pieces and not allow_mismatch:
-        raise SignatureMismatch(
-            f"The runs' scores were not made in the same way: {', '.join(pieces)} "
-            f"{'differs' if len(pieces) == 1 else 'differ'}. Score them alike, or allow the mismatch{advise(pieces)}",
-            pieces=pieces,
-        )
+        advice = advise(pieces)
+        if len(pieces) == 1:
+            raise SignatureMismatch(
+                Message("runs-not-alike-in-one", name=", ".join(pieces), advice=advice), pieces=pieces
+            )
+        raise SignatureMismatch(Message("runs-not-alike", names=", ".join(pieces), advice=advice), pieces=pieces)
     return pieces
 
 
@@ -712,19 +713,18 @@ def refuse_mixed(candidate: ComparedRun) -> None:
     }
     if mixed:
         raise SignatureMismatch(
-            f"The candidate's scores were not all made in the same way; these pieces differ: {', '.join(mixed)}. Score "
-            "them alike, or allow the mismatch",
+            Message("candidate-not-alike", names=", ".join(mixed)),
             pieces=mixed,
         )
 
 
-def advise(pieces: Mapping[str, tuple[str, str]]) -> str:
+def advise(pieces: Mapping[str, tuple[str, str]]) -> Message | str:
     """Further advice if the runs were scored by different versions of one rubric, else empty."""
     before, after = pieces.get("rubric", (NONE, NONE))
     (known, old), (other, new) = split_name(before), split_name(after)
     if known != other or old is None or new is None:
         return ""
-    return f'. To score the candidate as the baseline was, ask for rubric = "{before}"'
+    return Message("score-as-baseline", rubric=before)
 
 
 def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:

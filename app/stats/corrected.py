@@ -786,7 +786,7 @@ def report_corrected(
             levels = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
             found[name][aspect] = corrected, figures.model_copy(update={"levels": levels})
     if not any(found.values()):
-        raise InvalidRequest("no item has a score", pointer="/data")
+        raise InvalidRequest(Message("no-item-scored"), pointer="/data")
     differences = [
         SystemsDifference(baseline=one, candidate=other, aspects=compare_aspects(found[one], found[other], options_of))
         for one, other in combinations(observations.systems, 2)
@@ -849,7 +849,7 @@ def split_systems(
         known = ~np.isnan(probability[here & rated])
         if known.any() and not known.all():
             raise InvalidRequest(
-                "some rated items have a `probability` and some have none; give it for each item that people rated",
+                Message("probability-incomplete"),
                 pointer="/data",
             )
         uneven = known.any() and bool(np.ptp(probability[here & rated]))

@@ -39,9 +39,9 @@ def correlate(
     pairs = {aspect: aspect for aspect in ratings if aspect in scores} | dict(match or {})
     for score, rating in pairs.items():
         if score not in scores:
-            raise InvalidRequest(f"no record has the score {clip(score)!r}", pointer="/match")
+            raise InvalidRequest(Message("no-score-of", name=repr(clip(score))), pointer="/match")
         if rating not in ratings:
-            raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
+            raise InvalidRequest(Message("no-rating-of", name=repr(clip(rating))), pointer="/match")
     tests = sum(not aspect.endswith(".blended") for aspect in pairs)
     return CorrelationReport(
         systems=len(observations.systems),

@@ -11,14 +11,13 @@ from app.domain.composites import transform
 from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.reports import BlendFit, CompositeFit
 from app.domain.rubric import LinearComposite
-from app.domain.validation import clip
+from app.domain.validation import clip, suggest_name
 from app.stats import resampling
 from app.stats.correlation import values_by_unit
 from app.stats.observations import Floats, Integers, Mask, Observations, number_first
 from app.stats.phrases import tell_count
 from app.stats.statistics import FEWEST, STATISTICS, Statistic, obstacle, pearson, settled_means
 from saiten.core.messages import Message
-from saiten.core.wording import hint
 
 RESAMPLES = 2000
 WORST_CONDITION = 1e12
@@ -89,7 +88,9 @@ def rated_means(observations: Observations, aspect: str) -> Floats:
     """The aspect's rater means by unit, shape (units,); raises UnknownAspect where it has no ratings."""
     if aspect not in observations.ratings:
         known = observations.ratings
-        raise UnknownAspect(f"the aspect {clip(aspect)!r} has no ratings{hint(aspect, known)}")
+        raise UnknownAspect(
+            Message("aspect-without-ratings", aspect=repr(clip(aspect)), near=suggest_name(aspect, known))
+        )
     return observations.means(observations.ratings[aspect])
 
 
@@ -258,9 +259,13 @@ def find_notes(curves: Floats, weight: float | None, interval: tuple[float, floa
 
 def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats, Floats]:
     """Scores, similarity and rater means by unit, shapes (units,), NaN where there is none."""
-    for columns, what in ((observations.ratings, "ratings"), (observations.scores, "scores")):
-        if aspect not in columns:
-            raise UnknownAspect(f"the aspect {clip(aspect)!r} has no {what}{hint(aspect, columns)}")
+    name = clip(aspect)
+    if aspect not in observations.ratings:
+        near = suggest_name(aspect, observations.ratings)
+        raise UnknownAspect(Message("aspect-without-ratings", aspect=repr(name), near=near))
+    if aspect not in observations.scores:
+        near = suggest_name(aspect, observations.scores)
+        raise UnknownAspect(Message("aspect-without-scores", aspect=repr(name), near=near))
     similarity = observations.similarity
     return (
         values_by_unit(observations, observations.scores[aspect]),
@@ -276,7 +281,7 @@ def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
         return units
     held = np.bincount(cluster)
     if held.max() > MOST_ITEMS:
-        raise InvalidRequest(f"one item or dialogue has {held.max():,} answers; at most {MOST_ITEMS:,} are taken")
+        raise InvalidRequest(Message("answers-most", count=held.max(), maximum=MOST_ITEMS))
     drawn = np.random.default_rng((seed, len(held))).permutation(len(held))
     chosen = np.zeros(len(held), dtype=bool)
     chosen[drawn[np.cumsum(held[drawn]) <= MOST_ITEMS]] = True

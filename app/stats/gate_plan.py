@@ -11,6 +11,7 @@ from app.domain.errors import InvalidRequest, UnknownAspect
 from app.domain.run_frame import kind_of
 from app.domain.summary import BLENDED, MeasureKey
 from app.stats.pairing import list_measures
+from saiten.core.messages import Message
 from saiten.core.wording import hint
 
 SCALE_SHARE = 0.25
@@ -48,7 +49,7 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
     not, or a scale that is not known, names what another rule names, or asks for what its scale does not have, and
     UnknownAspect."""
     if not rules and baseline is None:
-        raise InvalidRequest("the gate needs rules or a baseline run to judge by", pointer="/rules")
+        raise InvalidRequest(Message("gate-without-rules"), pointer="/rules")
     # An aspect that applies to no conversation cannot drop.
     runs = [run for run in (candidate, baseline) if run is not None]
     applying = [name for name in candidate.aspects if not all(applies_nowhere(name, run) for run in runs)]
@@ -56,7 +57,7 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
     named: set[str] = set()
     for number, rule in enumerate(given):
         if rule.named in named:
-            raise InvalidRequest(f"{rule.named} has a rule already: join them in one", pointer=point_name(number, rule))
+            raise InvalidRequest(Message("rule-twice", aspect=rule.named), pointer=point_name(number, rule))
         named.add(rule.named)
     return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
 
@@ -65,9 +66,9 @@ def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedR
     """One rule, checked."""
     key = locate(rule.named, list_measures(candidate), (candidate,), point_name(number, rule))
     if rule.max_drop is not None and baseline is None:
-        raise InvalidRequest("max_drop needs a baseline run to drop from", pointer=point(number, "max_drop"))
+        raise InvalidRequest(Message("max-drop-without-baseline"), pointer=point(number, "max_drop"))
     if rule.max_rise is not None and baseline is None:
-        raise InvalidRequest("max_rise needs a baseline run to rise from", pointer=point(number, "max_rise"))
+        raise InvalidRequest(Message("max-rise-without-baseline"), pointer=point(number, "max_rise"))
     runs = (candidate,) if baseline is None else (candidate, baseline)
     scale = next((found for run in runs if (found := find_scale(rule.named, run)) is not None), None)
     for name, fault in find_rule_faults(rule, key, scale):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.errors import MOST_FAULTS, InvalidLines
+from app.domain.errors import MOST_FAULTS, PLACES, InvalidLines
 from app.domain.validation import clip
+from saiten.core.messages import Message
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -209,15 +210,15 @@ def integers(values: array[int]) -> Integers:
     return np.frombuffer(values, dtype=np.int64) if values else np.empty(0, dtype=np.int64)
 
 
-Pairs = tuple[str, str, Integers, Integers]
-"""What is wrong, how the earlier line comes into it, and the rows with the earlier rows that they clash with."""
+Pairs = tuple[Callable[[Message, Message], Message], Integers, Integers]
+"""What is wrong, given the earlier line and whose it is, and the rows with the earlier rows that they clash with."""
 
 
 class Faults(NamedTuple):
     """How many there are, and those on the first lines as (line, what is wrong)."""
 
     total: int
-    first: list[tuple[int, str]]
+    first: list[tuple[int, Message]]
 
 
 def repetitions(read: Observations, noun: str) -> Faults:
@@ -234,17 +235,22 @@ def repetitions(read: Observations, noun: str) -> Faults:
             continue
         rows = rows[np.argsort(key[rows], kind="stable")]
         again = np.flatnonzero(key[rows][1:] == key[rows][:-1]) + 1
-        found.append((f"rates {clip(aspect)!r} again", f"after {noun}", rows[again], rows[again - 1]))
-    return described(read, found)
+        found.append((partial(say_repeated, repr(clip(aspect))), rows[again], rows[again - 1]))
+    return described(read, found, noun)
+
+
+def say_repeated(aspect: str, before: Message, whose: Message) -> Message:
+    """That a line rates an aspect that the line `before` rated."""
+    return Message("rates-again", aspect=aspect, before=before, whose=whose)
 
 
 def contradictions(read: Observations, noun: str) -> Faults:
     """Lines whose score, similarity or probability is another than an earlier line's of the same item."""
-    columns = {f"its score {clip(aspect)!r}": column for aspect, column in read.scores.items()}
-    columns |= {} if read.similarity is None else {"its similarity": read.similarity}
-    columns |= {} if read.probability is None else {"its probability": read.probability}
+    columns = [(Message("its-score", name=repr(clip(aspect))), column) for aspect, column in read.scores.items()]
+    columns += [] if read.similarity is None else [(Message("its-similarity"), read.similarity)]
+    columns += [] if read.probability is None else [(Message("its-probability"), read.probability)]
     found: list[Pairs] = []
-    for what, column in columns.items():
+    for value, column in columns:
         if agree_within(read.unit, read.units, column):
             continue
         rows = np.flatnonzero(~np.isnan(column))
@@ -252,11 +258,16 @@ def contradictions(read: Observations, noun: str) -> Faults:
         # The last of several values put in one place stays, so that from the back it is the first row.
         first[read.unit[rows[::-1]]] = rows[::-1]
         rows = rows[column[rows] != column[first[read.unit[rows]]]]
-        found.append((f"{what} is another", f"than on {noun}", rows, first[read.unit[rows]]))
-    return described(read, found)
+        found.append((partial(say_contradicted, value), rows, first[read.unit[rows]]))
+    return described(read, found, noun)
 
 
-def check_rows(read: Observations, noun: str, faults: Sequence[tuple[int, str]] = (), total: int = 0) -> None:
+def say_contradicted(value: Message, before: Message, whose: Message) -> Message:
+    """That a line has another value than the line `before`."""
+    return Message("is-another", value=value, before=before, whose=whose)
+
+
+def check_rows(read: Observations, noun: str, faults: Sequence[tuple[int, Message]] = (), total: int = 0) -> None:
     """Raises InvalidLines for these faults, of `total`, and for what only whole columns show to be wrong."""
     late = [repetitions(read, noun), contradictions(read, noun)]
     total += sum(found.total for found in late)
@@ -280,22 +291,24 @@ def agree_within(group: Integers, groups: int, column: Floats) -> bool:
     return bool((one[group] == column).all())
 
 
-def described(read: Observations, found: list[Pairs]) -> Faults:
+def described(read: Observations, found: list[Pairs], noun: str) -> Faults:
     """Puts into words the faults of the first lines."""
     lines = np.arange(1, read.n + 1) if read.lines is None else read.lines
-    first = []
-    for what, before, rows, earlier in found:
+    first: list[tuple[int, Message]] = []
+    for say, rows, earlier in found:
         for place in np.argsort(lines[rows], kind="stable")[:MOST_FAULTS]:
-            whose = name(read, int(rows[place]))
-            first.append((int(lines[rows[place]]), f"{what} {before} {lines[earlier[place]]} ({whose})"))
-    return Faults(sum(len(rows) for _, _, rows, _ in found), sorted(first)[:MOST_FAULTS])
+            before = PLACES[noun](int(lines[earlier[place]]))
+            first.append((int(lines[rows[place]]), say(before, name(read, int(rows[place])))))
+    first.sort(key=lambda fault: fault[0])
+    return Faults(sum(len(rows) for _, rows, _ in found), first[:MOST_FAULTS])
 
 
-def name(read: Observations, row: int) -> str:
+def name(read: Observations, row: int) -> Message:
     """The row's item, system and rater, for a fault."""
-    parts = [f"item {clip(read.items[read.item[row]])!r}"]
-    if system := read.systems[read.system[row]]:
-        parts.append(f"system {clip(system)!r}")
-    if read.rater[row] != NO_RATER:
-        parts.append(f"rater {clip(read.raters[read.rater[row]])!r}")
-    return ", ".join(parts)
+    item, system = repr(clip(read.items[read.item[row]])), clip(read.systems[read.system[row]])
+    if read.rater[row] == NO_RATER:
+        return Message("item-of-system", item=item, system=repr(system)) if system else Message("item", item=item)
+    rater = repr(clip(read.raters[read.rater[row]]))
+    if system:
+        return Message("item-of-system-and-rater", item=item, system=repr(system), rater=rater)
+    return Message("item-of-rater", item=item, rater=rater)

@@ -252,7 +252,7 @@ def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, compar
         return join_clauses([Message("unpaired-as-asked"), found])
     if asked == "paired":
         if not pairs:
-            raise InvalidRequest(f"the runs cannot be paired: {found}", pointer="/test")
+            raise InvalidRequest(Message("runs-not-paired", reason=found), pointer="/test")
         return Message("paired-as-asked", found=found)
     if not items:
         return Message("empty-run")

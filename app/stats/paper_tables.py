@@ -20,6 +20,7 @@ from app.stats.observations import Floats, Observations, average_groups
 from app.stats.scorers import group_columns
 from app.stats.statistics import settled_means
 from saiten.core.figures import round_figure
+from saiten.core.messages import Message
 
 TableName = Literal["systems", "aspects", "raters", "scorers"]
 TABLES: tuple[TableName, ...] = ("systems", "aspects", "raters", "scorers")
@@ -91,7 +92,7 @@ def find_scorers(observations: Observations, match: Mapping[str, str]) -> dict[s
         if rating in observations.ratings
     }
     if not found:
-        raise InvalidRequest("no aspect has both ratings and scores by a scorer", pointer="/data")
+        raise InvalidRequest(Message("table-no-aspect"), pointer="/data")
     return found
 
 
@@ -100,9 +101,9 @@ def tabulate_systems(observations: Observations, aspect: str | None, match: Mapp
     found = find_scorers(observations, match)
     wanted = aspect or (next(iter(found)) if len(found) == 1 else None)
     if wanted is None or wanted not in found:
-        raise InvalidRequest(f"name one of these aspects: {', '.join(map(clip, found))}", pointer="/aspect")
+        raise InvalidRequest(Message("table-aspect-missing", names=", ".join(map(clip, found))), pointer="/aspect")
     if len(observations.systems) > MOST_SYSTEMS:
-        raise InvalidRequest(f"{len(observations.systems):,} systems are too many for a table; {MOST_SYSTEMS} may be")
+        raise InvalidRequest(Message("table-systems-most", count=len(observations.systems), most=MOST_SYSTEMS))
     people = settled_means(observations, observations.ratings[wanted])
     columns = {f"human {wanted}": people, **found[wanted]}
     group, systems = observations.unit_system, len(observations.systems)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from pydantic_core import from_json
 
-from app.domain.errors import MOST_FAULTS, MOST_REFUSED, InvalidLines
-from app.domain.validation import LARGEST, MARK, Unfit, check_number, clip, number_of
+from app.domain.errors import MOST_FAULTS, MOST_REFUSED, NOUNS, InvalidLines
+from app.domain.validation import LARGEST, MARK, Unfit, check_number, clip, number_of, suggest_name
 from app.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
 from app.stats.record_columns import (
     ITEM_NUMBERS,
@@ -33,6 +33,7 @@ from app.stats.record_columns import (
     name_by_scorer,
     name_of,
 )
+from saiten.core.messages import Message
 from saiten.core.strict_json import (
     BYTE_ORDER_MARK,
     DIGITS,
@@ -53,7 +54,8 @@ PLAIN = {*NAMES, *ITEM_NUMBERS}
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record."""
 
-LONG_LINE = f"has more than {MOST_LINE:,} bytes"
+LONG_LINE = Message("line-bytes-most", most=MOST_LINE)
+ONE_BY_ONE = Message("read-one-by-one")
 
 MOST_LABELS = 10_000
 MOST_COLUMNS = 500
@@ -145,7 +147,7 @@ class ObservationReader:
         self._single = {field: NumberColumn() for field in ITEM_NUMBERS}
         self._records = 0
         self._first = 0
-        self._faults: list[tuple[int, str]] = []
+        self._faults: list[tuple[int, Message]] = []
         self._total = 0
 
     def add(self, record: Any, line: int) -> None:
@@ -154,9 +156,9 @@ class ObservationReader:
         try:
             self.take(record, line)
         except Unfit as unfit:
-            self.refuse(line, str(unfit))
+            self.refuse(line, unfit.message)
 
-    def refuse(self, line: int, what: str) -> None:
+    def refuse(self, line: int, what: Message) -> None:
         """Notes a fault, for `finish` to raise; raises InvalidLines at once where there are too many."""
         self._total += 1
         if len(self._faults) < MOST_FAULTS:
@@ -167,10 +169,10 @@ class ObservationReader:
     def take(self, record: Any, line: int) -> None:
         """Takes the record; raises Unfit where it does not fit, and then has taken nothing of it."""
         if not isinstance(record, dict):
-            raise Unfit("is not an object")
+            raise Unfit(Message("not-an-object"))
         item = self._number(record, "item")
         if item == NO_RATER:
-            raise Unfit("has no item" if record.get("item") is None else "its item is an empty text")
+            raise Unfit(Message("item-missing") if record.get("item") is None else Message("item-empty"))
         system = self._number(record, "system")
         if system == NO_RATER:
             system = self._known["system"][""]
@@ -202,14 +204,14 @@ class ObservationReader:
         """Takes the records of those lines, many times as fast as `take`. Raises Unfit if `take` might refuse one of
         them; then nothing is taken."""
         if self.labels is not None:
-            raise Unfit("has to be read by itself")
+            raise Unfit(ONE_BY_ONE)
         fields = {*chain.from_iterable([record for record in records if record.get("ratings") is None])}
         if fields:
             # Records without ratings are to have scores, and no field whose name may be a misspelling of `ratings`.
             unknown = sorted(fields - self._fields)
             misspelt = len(unknown) > MOST_FIELDS or (unknown and hint("ratings", unknown, cutoff=0.8))
             if misspelt or not all(record.get(self.scores_field) or record.get("ratings") for record in records):
-                raise Unfit("may have no ratings")
+                raise Unfit(ONE_BY_ONE)
         self.take_columns(columns_of_records(records, lines, self.scores_field, by_scorer=self.by_scorer))
 
     def take_columns(self, read: RecordColumns) -> None:
@@ -219,14 +221,14 @@ class ObservationReader:
             or self.scores_field in {*PLAIN, "ratings", "labels"}
             or not all(read.names.get("item", [""]))
         ):
-            raise Unfit("has to be read by itself")
+            raise Unfit(ONE_BY_ONE)
         rows = len(read.lines)
         for field, given in read.names.items():
             self._check_name(max(given, key=len), field)
             check_text("".join(given))
         columns = self._columns_for(read)
         if find_excess(len(self._line) + rows, self._width + len(columns) + 1, self._bounds) is not None:
-            raise Unfit("may be one row too many")
+            raise Unfit(ONE_BY_ONE)
         for field, numbers in self._numbers.items():
             named = np.fromiter(self._number_names(field, read.names.get(field), rows), np.int64, rows)
             numbers.frombytes(named.tobytes())
@@ -265,26 +267,26 @@ class ObservationReader:
             found[field, aspect] = columns.get(aspect) or NumberColumn()
         for field, (columns, _) in self._targets.items():
             if len(columns.keys() | {aspect for own, aspect in found if own == field}) > MOST_ASPECTS:
-                raise Unfit("may name one aspect too many")
+                raise Unfit(ONE_BY_ONE)
         return found
 
     def check_aspect(self, name: str) -> None:
         """Raises Unfit for an aspect that is none of those given, or that has no name."""
         if not name or name != name.strip():
-            raise Unfit(f"the aspect {clip(name)!r} has no name, or white space around it")
+            raise Unfit(Message("aspect-name-form", name=repr(clip(name))))
         self._check_name(name, "aspect")
         name = name.rpartition(":")[2] if self.by_scorer else name
         if self._aspects is not None and name not in self._aspects:
-            near = hint(name, self._aspects) if self._total < MOST_FAULTS else ""
-            raise Unfit(f"unknown aspect {clip(name)!r}{near}")
+            near = suggest_name(name, self._aspects) if self._total < MOST_FAULTS else ""
+            raise Unfit(Message("aspect-unknown", name=repr(clip(name)), near=near))
 
     def finish(self) -> Observations:
         """What all records say, the aspects given first and in their order. Raises InvalidLines where a record does not
         fit, or where there is none. No record can be added afterwards: the memory is shared."""
         if not self._total and not self._records:
-            self.refuse(1, "there is no record")
+            self.refuse(1, Message("no-record"))
         elif not self._total and not self._ratings and not self._scores and not self._single["similarity"].lines:
-            self.refuse(self._first, f"neither this {self.noun} nor any other has ratings or scores")
+            self.refuse(self._first, Message("nothing-rated", noun=NOUNS[self.noun]))
         lonely = list(self._lonely())
         rows = len(self._line)
         place = {aspect: number for number, aspect in enumerate(self._aspects or ())}
@@ -345,13 +347,14 @@ class ObservationReader:
             # Most judged items have no ratings: the search takes longer than all else that is done with a line.
             plain = record.keys() <= self._fields
             unknown = [] if plain else [field for field in list(record)[:MOST_FIELDS] if field not in self._fields]
-            near = hint("ratings", unknown, cutoff=0.8) if unknown else ""
+            near = suggest_name("ratings", unknown, cutoff=0.8) if unknown else ""
             if near or not has_more:
-                labels = ": its labels are read only where their values are given" if "labels" in record else ""
-                raise Unfit(f"has no ratings{labels or near}")
+                if "labels" in record:
+                    raise Unfit(Message("record-with-labels-only"))
+                raise Unfit(Message("record-without-ratings", near=near))
             ratings = {}
         if not isinstance(ratings, dict):
-            raise Unfit("its ratings are not an object")
+            raise Unfit(Message("ratings-not-object"))
         self._check(ratings, self._ratings, self._scales)
         return [(rater, ratings)]
 
@@ -361,10 +364,10 @@ class ObservationReader:
             return
         letters = record["labels"]
         if not isinstance(letters, str) or not 0 < len(letters) <= MOST_LABELS:
-            raise Unfit(f"its labels are not a text of 1 to {MOST_LABELS} letters")
+            raise Unfit(Message("labels-not-text", maximum=MOST_LABELS))
         for position, letter in enumerate(letters, start=1):
             if letter not in values:
-                raise Unfit(f"letter {position} of its labels is {letter!r}: known are {', '.join(values)}")
+                raise Unfit(Message("label-unknown", position=position, letter=repr(letter), names=", ".join(values)))
             rating = {self._label_aspect: values[letter]}
             self._check(rating, self._ratings, self._scales)
             yield self._known["rater"][str(position)], rating
@@ -374,7 +377,7 @@ class ObservationReader:
         if scores is None:
             return {}
         if not isinstance(scores, dict):
-            raise Unfit(f"its {clip(self.scores_field)} are not an object")
+            raise Unfit(Message("values-not-object", field=clip(self.scores_field)))
         if self.by_scorer:
             scores = dict(name_by_scorer(scores))
         self._check(scores, self._scores, self._score_scales)
@@ -390,20 +393,22 @@ class ObservationReader:
                     check_number(value, aspect)
                 if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
                     low, high = scales[aspect]
-                    raise Unfit(f"{clip(aspect)!r} is {value:g}, which is off its scale from {low:g} to {high:g}")
+                    raise Unfit(Message("value-off-scale", aspect=repr(clip(aspect)), value=value, low=low, high=high))
         for aspect in values:
             if aspect not in columns:
                 if len(columns) == MOST_ASPECTS:
-                    raise Unfit(f"aspect {clip(aspect)!r} is one more than the {MOST_ASPECTS} that are taken")
+                    raise Unfit(Message("aspect-one-too-many", name=repr(clip(aspect)), maximum=MOST_ASPECTS))
                 columns[aspect] = NumberColumn()
 
     def _check_name(self, text: str, what: str) -> str:
         """The text; raises Unfit where it is too long for a name, or could not be written as UTF-8."""
         if self._name_characters is not None and len(text) > self._name_characters:
-            raise Unfit(f"its {what} {clip(text)!r} has more than {self._name_characters} characters")
+            raise Unfit(
+                Message("name-characters-most", field=what, text=repr(clip(text)), maximum=self._name_characters)
+            )
         return check_text(text)
 
-    def _lonely(self) -> Iterator[tuple[int, str]]:
+    def _lonely(self) -> Iterator[tuple[int, Message]]:
         """Aspects that a single record names, where others could have named them too."""
         if self._aspects is not None or self._records < 3:
             return
@@ -414,17 +419,20 @@ class ObservationReader:
             for aspect, column in columns.items():
                 if column.lines == 1 and aspect not in common:
                     # Fewer are listed than are looked at here: the search takes longer than all else.
-                    near = hint(aspect, sorted(common)) if hinted < MOST_FAULTS else ""
+                    near = suggest_name(aspect, sorted(common)) if hinted < MOST_FAULTS else ""
                     hinted += 1
                     # A line that was refused may be another that has it, unless the name looks misspelt.
                     if near or not self._total:
-                        yield column.first, f"unknown aspect {clip(aspect)!r}: no other {self.noun} has it{near}"
+                        yield (
+                            column.first,
+                            Message("aspect-of-one-record", name=repr(clip(aspect)), noun=NOUNS[self.noun], near=near),
+                        )
 
 
 def check_text(text: str) -> str:
     """The text; raises Unfit where it could not be written as UTF-8."""
     if not text.isascii() and SURROGATES.search(text):
-        raise Unfit("a text holds a lone surrogate")
+        raise Unfit(Message("text-lone-surrogate"))
     return text
 
 
@@ -432,21 +440,21 @@ def check_single(value: Any, field: str) -> None:
     """Raises Unfit unless the value of an item's number is one, and a probability above 0 and at most 1."""
     check_number(value, field)
     if field == "probability" and not 0 < value <= 1:
-        raise Unfit(f"its probability is {value:g}, which is not above 0 and at most 1")
+        raise Unfit(Message("probability-range", value=value))
 
 
 def check_range(values: Floats, ends: tuple[float, float]) -> None:
     """Raises Unfit where a value, NaN for none, lies outside."""
     if not all(np.isnan(end) or ends[0] <= end <= ends[1] for end in (np.fmin.reduce(values), np.fmax.reduce(values))):
-        raise Unfit("may be off its scale")
+        raise Unfit(ONE_BY_ONE)
 
 
-def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> str | None:
+def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> Message | None:
     """What to say where so many rows of so many columns are too much; None where they are not."""
     if rows > bounds.rows:
-        return f"is one more than the {bounds.rows:,} ratings, each by one rater of one item, that are taken"
+        return Message("rows-most", most=bounds.rows)
     if rows * columns > bounds.cells:
-        return f"makes more than {bounds.cells:,} values of all that was read, a gap counting as one"
+        return Message("cells-most", most=bounds.cells)
     return None
 
 
@@ -455,7 +463,7 @@ def read_array(body: bytes, reader: ObservationReader) -> Observations:
     records = parse_strict_json(body)
     reader.noun = "element"
     if not isinstance(records, list):
-        raise StrictJSONError("the document is not a list of records")
+        raise StrictJSONError(Message("not-a-list-of-records"))
     for start in range(0, len(records), ROWS_AT_ONCE):
         some = records[start : start + ROWS_AT_ONCE]
         lines = range(start + 1, start + 1 + len(some))
@@ -511,7 +519,7 @@ def add_line(line: bytes, number: int, reader: ObservationReader) -> None:
         try:
             reader.take(parse_line(line), number)
         except Unfit as unfit:
-            reader.refuse(number, str(unfit))
+            reader.refuse(number, unfit.message)
 
 
 def read_quickly(lines: Sequence[bytes]) -> list[Any] | None:
@@ -556,13 +564,13 @@ def parse_line(line: bytes) -> Any:
         record = strict_decoder().decode(text)
         refuse_surrogates(record, text, 0, len(text))
     except UnicodeDecodeError as error:
-        raise Unfit(f"is not UTF-8 (byte {error.start + 1})") from None
+        raise Unfit(Message("line-not-utf-8", place=error.start + 1)) from None
     except json.JSONDecodeError as error:
-        raise Unfit(f"is not valid JSON: {error.msg} at column {error.colno}") from None
+        raise Unfit(Message("line-json-invalid-at", reason=error.msg, column=error.colno)) from None
     except StrictJSONError as error:
-        raise Unfit(f"is not valid JSON: {error}") from None
+        raise Unfit(Message("line-json-invalid", fault=error.message)) from None
     except RecursionError:
-        raise Unfit("is nested too deeply") from None
+        raise Unfit(Message("line-too-deep")) from None
     return record
 
 
@@ -573,7 +581,7 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     `labels` (where the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an
     aspect. An empty cell means no value; empty rows are skipped. A row is numbered by its first line.
     """
-    broken: list[tuple[int, str]] = []
+    broken: list[tuple[int, Message]] = []
     places: list[Place] = []
     waiting: list[tuple[int, list[str]]] = []
     rows = csv.reader(decode_lines(lines, broken), strict=True)
@@ -592,7 +600,7 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
             start = rows.line_num + 1
     except csv.Error as error:
         # What follows a broken quotation cannot be divided into cells.
-        broken.append((start, f"is not valid CSV: {error}"))
+        broken.append((start, Message("csv-invalid", reason=str(error))))
     if waiting:
         add_rows(waiting, places, reader)
     for number, what in broken:
@@ -600,7 +608,7 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     return reader.finish()
 
 
-def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, str]]) -> Iterator[str]:
+def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, Message]]) -> Iterator[str]:
     """The lines as text, up to the first that is too long or not UTF-8, since none after it will be either; what is
     wrong with it is added to `broken`."""
     for number, line in enumerate(lines, start=1):
@@ -610,14 +618,16 @@ def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, str]]) -> Itera
         try:
             yield (line.removeprefix(MARK) if number == 1 else line).decode("utf-8")
         except UnicodeDecodeError as error:
-            broken.append((number, f"is not UTF-8 (byte {error.start + 1}): save the table as “CSV UTF-8”"))
+            broken.append((number, Message("table-not-utf-8", place=error.start + 1)))
             return
 
 
 def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Place]:
     """Where each cell of the rows below goes; raises InvalidLines, since no row can be read without it."""
     if len(row) > MOST_COLUMNS:
-        raise InvalidLines([(line, f"the header has {len(row)} columns, and {MOST_COLUMNS} may be")], noun=reader.noun)
+        raise InvalidLines(
+            [(line, Message("header-columns-most", count=len(row), maximum=MOST_COLUMNS))], noun=reader.noun
+        )
     names = [cell.strip() for cell in row]
     faults = list(header_faults(names))
     places: dict[Place, str] = {}
@@ -625,25 +635,25 @@ def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Pl
         try:
             place = place_of(name, reader)
         except Unfit as unfit:
-            faults.append(f"column {number}: {unfit}")
+            faults.append(Message("fault-at", where=Message("column", number=number), fault=unfit.message))
             continue
         if places.setdefault(place, name) != name:
-            faults.append(f"the header has {clip(places[place])!r} and {clip(name)!r}, which are the same")
+            faults.append(Message("header-names-same", first=repr(clip(places[place])), second=repr(clip(name))))
     if faults:
         raise InvalidLines([(line, what) for what in faults], noun=reader.noun)
     return [*places]
 
 
-def header_faults(names: list[str]) -> Iterator[str]:
+def header_faults(names: list[str]) -> Iterator[Message]:
     """Columns that are missing, or there twice."""
     if "item" not in names:
         alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
-        yield "the header has no column 'item'" + (": cells are to be separated by commas" if alone else "")
+        yield Message("header-without-item-or-commas") if alone else Message("header-without-item")
     for name in dict.fromkeys(names):
         if name and names.count(name) > 1:
-            yield f"the header has {clip(name)!r} more than once"
+            yield Message("header-name-twice", name=repr(clip(name)))
     if not set(names) - PLAIN:
-        yield "the header names no aspect"
+        yield Message("header-without-aspect")
 
 
 def place_of(name: str, reader: ObservationReader) -> Place:
@@ -654,7 +664,7 @@ def place_of(name: str, reader: ObservationReader) -> Place:
         if name.startswith(prefix):
             score = name.removeprefix(prefix)
             if reader.by_scorer and ":" not in score:
-                raise Unfit(f"{clip(name)!r} names no aspect: a column is named score:SCORER:ASPECT")
+                raise Unfit(Message("column-names-no-aspect", name=repr(clip(name))))
             reader.check_aspect(score)
             return reader.scores_field, score
     reader.check_aspect(name)
@@ -675,7 +685,7 @@ def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], rea
 def add_row(row: list[str], places: Sequence[Place], reader: ObservationReader, line: int) -> None:
     """Passes one row to the reader as a record; an empty cell means no value."""
     if len(row) != len(places):
-        reader.refuse(line, f"has {len(row)} cells where the header has {len(places)}")
+        reader.refuse(line, Message("cells-unlike-header", cells=len(row), columns=len(places)))
         return
     record: dict[str, Any] = {"ratings": {}, reader.scores_field: {}}
     try:
@@ -685,7 +695,7 @@ def add_row(row: list[str], places: Sequence[Place], reader: ObservationReader, 
             elif cell:
                 record[field] = number_of(cell, field) if field in ITEM_NUMBERS else cell
     except Unfit as unfit:
-        reader.refuse(line, str(unfit))
+        reader.refuse(line, unfit.message)
         return
     if "labels" in record and not record["ratings"]:
         del record["ratings"]

@@ -16,6 +16,7 @@ import numpy as np
 
 from app.domain.validation import Unfit, clip, number_of
 from app.stats.observations import Floats
+from saiten.core.messages import Message
 from saiten.core.strict_json import DIGITS
 
 Place = tuple[str, str | None]
@@ -92,7 +93,7 @@ def name_of(record: dict[str, Any], field: str) -> str | None:
         return value
     if type(value) is int and abs(value) < 10**DIGITS:
         return str(value)
-    raise Unfit(f"its {field} is neither a text nor an integer")
+    raise Unfit(Message("name-not-text", field=field))
 
 
 def list_objects(records: Sequence[dict[str, Any]], field: str) -> list[dict[str, Any]]:
@@ -101,7 +102,7 @@ def list_objects(records: Sequence[dict[str, Any]], field: str) -> list[dict[str
     if {*map(type, found)} == {dict}:
         return found
     if any(type(own) is not dict and own is not None for own in found):
-        raise Unfit(f"its {clip(field)} are not an object")
+        raise Unfit(Message("values-not-object", field=clip(field)))
     return [own or NOTHING for own in found]
 
 
@@ -119,11 +120,11 @@ def list_numbers(objects: Sequence[Given], field: str, lines: Sequence[int]) -> 
 def convert(values: Sequence[Any]) -> Floats:
     """The numbers, shape (n,), NaN for None; raises Unfit for anything else. True is no number."""
     if not {*map(type, values)} <= NUMBER_TYPES:
-        raise Unfit("is not a number")
+        raise Unfit(Message("value-not-number"))
     try:
         return np.array(values, dtype=np.float64)
     except OverflowError:
-        raise Unfit("is too large a number") from None
+        raise Unfit(Message("value-too-large")) from None
 
 
 def name_by_scorer(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -132,7 +133,7 @@ def name_by_scorer(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for scorer, values in scores.items():
         if not isinstance(values, dict):
             if ":" not in scorer:
-                raise Unfit(f"its scores by {clip(scorer)!r} are not an object of values by aspect")
+                raise Unfit(Message("scores-by-not-object", scorer=repr(clip(scorer))))
             yield scorer, values
             continue
         for aspect, value in values.items():

@@ -40,11 +40,14 @@ def compare_scorers(
     are as in `correlate`. Raises InvalidRequest where there is no score, or none of a matched name."""
     columns = group_columns(observations, match or {})
     if not columns:
-        detail = "no record has scores by a scorer; each has them as an object of scorers"
+        detail = Message("no-scorer")
         raise InvalidRequest(detail, pointer="/data")
     for rating, scorers in columns.items():
         if len(scorers) > MOST_SCORERS:
-            raise InvalidRequest(f"{clip(rating)!r} has {len(scorers)} scorers; {MOST_SCORERS} may be", pointer="/data")
+            raise InvalidRequest(
+                Message("scorers-most", aspect=repr(clip(rating)), count=len(scorers), most=MOST_SCORERS),
+                pointer="/data",
+            )
     compared = {rating: scorers for rating, scorers in columns.items() if rating in observations.ratings}
     return JudgesReport(
         systems=len(observations.systems),
@@ -74,9 +77,9 @@ def group_columns(observations: Observations, match: Mapping[str, str]) -> dict[
             found.setdefault(aspect, {})[scorer] = column
     for score, rating in match.items():
         if score not in matched:
-            raise InvalidRequest(f"no scorer has the score {clip(score)!r}", pointer="/match")
+            raise InvalidRequest(Message("no-scorer-of", name=repr(clip(score))), pointer="/match")
         if rating not in observations.ratings:
-            raise InvalidRequest(f"no record has the rating {clip(rating)!r}", pointer="/match")
+            raise InvalidRequest(Message("no-rating-of", name=repr(clip(rating))), pointer="/match")
     return {rating: scorers for rating, scorers in found.items() if scorers}
 
 
@@ -84,7 +87,7 @@ def list_records(observations: Observations) -> Iterator[dict[str, Any]]:
     """The rows as records with the values of each scorer, whose columns are named `scorer:aspect`: what
     `ObservationReader` reads as the same observations. Raises InvalidRequest for more than `MOST_RECORDS`."""
     if observations.n > MOST_RECORDS:
-        raise InvalidRequest(f"there are {observations.n:,} records; {MOST_RECORDS:,} may be asked for")
+        raise InvalidRequest(Message("records-most", count=observations.n, most=MOST_RECORDS))
     ratings = {name: column.tolist() for name, column in observations.ratings.items()}
     scores = [(*name.rpartition(":")[::2], column.tolist()) for name, column in observations.scores.items()]
     for row in range(observations.n):

@@ -141,7 +141,7 @@ def gather(
     """The values of the measures in all builds."""
     newest = match_runs(baseline, candidate)
     if newest.pairing.test != "paired":
-        raise InvalidRequest("a sequence compares the same items night by night: ask for no unpaired test")
+        raise InvalidRequest(Message("sequence-unpaired-test"))
     rows = newest.rows[0]
     keys = newest.means[0].keys[rows]
     values = {key: np.full((len(rows), len(earlier) + 2), np.nan) for key in measures}

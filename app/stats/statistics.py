@@ -56,8 +56,7 @@ def refuse_wide(aspects: int, items: int) -> None:
     """Raises InvalidRequest if comparing all pairs of aspects on so many items would take a minute."""
     if aspects * aspects * items > MOST_SQUARE:
         raise InvalidRequest(
-            f"{aspects:,} aspects are too many to compare with each other on {items:,} items; "
-            f"on so many, at most {isqrt(MOST_SQUARE // items):,} are taken"
+            Message("aspects-compared-most", aspects=aspects, items=items, most=isqrt(MOST_SQUARE // items))
         )
 
 
@@ -214,7 +213,7 @@ class PairTests:
         """D: where the row's system is better than the column's with p < `alpha`, direction by U; shape (k, k). Raises
         InvalidRequest for an `alpha` that is not between 0 and 1."""
         if not 0 < alpha < 1:
-            raise InvalidRequest("alpha must lie between 0 and 1, both excluded", pointer="/alpha")
+            raise InvalidRequest(Message("alpha-range"), pointer="/alpha")
         return (self.p < alpha) & (self.u > self.u.T)
 
     def list_pairs(self, alpha: float, systems: Sequence[str]) -> tuple[SignificantPair, ...]:
@@ -241,13 +240,10 @@ class PairTests:
 def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
     """Raises InvalidRequest where so many systems, or pairs of them by so many aspects, are beyond a report."""
     if systems > MOST_SYSTEMS:
-        raise InvalidRequest(f"these are {systems:,} systems; at most {MOST_SYSTEMS} are compared with each other")
+        raise InvalidRequest(Message("systems-compared-most", systems=systems, maximum=MOST_SYSTEMS))
     pairs = systems * (systems - 1) // 2 * aspects
     if pairs > most:
-        raise InvalidRequest(
-            f"{systems:,} systems on {aspects:,} aspects make {pairs:,} pairs; at most {most:,} are compared: "
-            "take fewer aspects or systems"
-        )
+        raise InvalidRequest(Message("pairs-compared-most", systems=systems, aspects=aspects, pairs=pairs, most=most))
 
 
 def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests:

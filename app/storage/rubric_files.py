@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -18,10 +18,12 @@ from pydantic_core import ErrorDetails
 from app.domain.errors import RubricInvalid, SettingsInvalid, UnknownRubric
 from app.domain.model import Location, pointer
 from app.domain.rubric import Rubric
-from saiten.core.wording import hint
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.faults import describe as describe_fault
+from saiten.core.faults import suggest_name
+from saiten.core.messages import DEFAULT, Message, Misfit
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -43,8 +45,10 @@ class RubricSource:
             known = ", ".join(sorted(self._newest)) or "none"
             if rubric_id in self._newest:
                 known = ", ".join(f"{rubric_id}@{version}" for version in self.versions(rubric_id))
-            near = hint(name, self._named if "@" in name else self._newest)
-            raise UnknownRubric(f"there is no rubric {name[:80]!r}; known: {known}{near}", pointer="/rubric")
+            near = suggest_name(name, self._named if "@" in name else self._newest)
+            raise UnknownRubric(
+                Message("rubric-unknown", name=repr(name[:80]), known=known, near=near), pointer="/rubric"
+            )
         return found
 
     def nearest(self, name: str) -> Rubric:
@@ -77,8 +81,8 @@ class RubricFiles(RubricSource):
             rubric = read_rubric(path)
             home = homes.setdefault(rubric.id, path)
             if home.parent != path.parent:
-                detail = f"the id {rubric.id} is taken by {home}; rename one of the two, file and id"
-                raise RubricInvalid(RubricFault(None, "/id", detail).report(path), path=str(path), field="/id")
+                detail = Message("rubric-id-taken", id=rubric.id, home=str(home))
+                raise RubricInvalid(RubricFault(None, "/id", detail).locate(path), path=str(path), field="/id")
             found.append(rubric)
             texts[rubric.name] = read_text(path)
         super().__init__(found, texts)
@@ -102,7 +106,7 @@ def rubric_paths(folder: Path) -> Sequence[Path]:
     try:
         found = sorted(folder.iterdir())
     except OSError as error:
-        raise SettingsInvalid(f"the rubric folder {folder} cannot be read: {error.strerror}") from error
+        raise SettingsInvalid(Message("rubric-folder-unreadable", file=str(folder), problem=error.strerror)) from error
     return [path for path in found if path.suffix == SUFFIX and not path.name.startswith(".") and not path.is_dir()]
 
 
@@ -111,8 +115,11 @@ def read_rubric(path: Path) -> Rubric:
     rubric, faults = examine(path)
     if rubric is None or faults:
         first = faults[0]
-        more = f" (and {len(faults) - 1} more: see saiten rubric check {path})" if len(faults) > 1 else ""
-        raise RubricInvalid(first.report(path) + printable(more), path=str(path), line=first.line, field=first.field)
+        message = first.locate(path)
+        if len(faults) > 1:
+            more, file = len(faults) - 1, printable(str(path))
+            message = Message("rubric-faults-more", fault=message, more=more, file=file)
+        raise RubricInvalid(message, path=str(path), line=first.line, field=first.field)
     return rubric
 
 
@@ -191,8 +198,8 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
     if path.name == newest:
         return []
     if path.name != older:
-        detail = f"is {rubric.id}, so the file must be called {newest}, not {path.name}"
-        return [RubricFault(document.line(("id",)), "/id", f"{detail} (or {older}, beside a newer version)")]
+        what = Message("rubric-file-name", id=rubric.id, name=newest, file=path.name, older=older)
+        return [RubricFault(document.line(("id",)), "/id", what)]
     beside = path.with_name(newest)
     try:
         data = read_document(read_text(beside)).data
@@ -202,42 +209,42 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
     latest = version if isinstance(version, int) else None
     if latest is not None and latest > rubric.version:
         return []
-    detail = f"is {rubric.version}, and {newest} beside it must hold a newer version"
-    detail += " (there is none)" if latest is None else f", not {latest}"
-    return [RubricFault(document.line(("version",)), "/version", detail)]
+    if latest is None:
+        what = Message("rubric-version-alone", version=rubric.version, name=newest)
+    else:
+        what = Message("rubric-version-not-older", version=rubric.version, name=newest, latest=latest)
+    return [RubricFault(document.line(("version",)), "/version", what)]
 
 
 def read_text(path: Path) -> str:
     """The file's text; raises Unreadable. Never reads more than the limit, nor anything but a regular file."""
     try:
         if path.exists() and not path.is_file():
-            raise Unreadable("is not a file")
+            raise Unreadable(Message("not-a-file"))
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise Unreadable(f"cannot be read: {error.strerror}") from error
+        raise Unreadable(Message("file-unreadable", problem=error.strerror)) from error
     if len(raw) > MAX_BYTES:
-        raise Unreadable(f"is larger than {MAX_BYTES} bytes")
+        raise Unreadable(Message("file-bytes-most", bytes=MAX_BYTES))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise Unreadable(f"is not UTF-8: byte 0x{raw[error.start]:02X}", line) from error
+        raise Unreadable(Message("yaml-not-utf-8", byte=raw[error.start]), line) from error
 
 
-MESSAGES: Mapping[str, str] = {
-    "missing": "is missing",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "union_tag_not_found": "is missing: mean or linear",
-    "union_tag_invalid": "must be mean or linear; found {tag!r:.60}",
-    "too_short": "must hold at least {min_length}; holds {actual_length}",
-    "value_error": "{error}",
-    "fault": "{detail}",
+FAULTS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
+    "missing": lambda _: Message("is-missing"),
+    "tuple_type": lambda _: Message("must-be-list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), lambda _: Message("must-be-mapping")),
+    "union_tag_not_found": lambda _: Message("composite-kind-missing"),
+    "union_tag_invalid": lambda context: Message("composite-kind-wrong", value=f"{context['tag']!r:.60}"),
+    "too_short": lambda context: Message(
+        "must-hold-at-least-but", least=context["min_length"], count=context["actual_length"]
+    ),
 }
-"""Messages for Pydantic's error types in terms of YAML, to be formatted with the error's context."""
+"""Pydantic's error types in terms of YAML: the message, given the error's context."""
 
 SHOWN_CHARACTERS = 60
 
@@ -249,26 +256,37 @@ class RubricFault:
 
     line: int | None
     field: str
-    detail: str
+    message: Message
 
-    def report(self, path: Path | str) -> str:
-        """`FILE:LINE: FIELD: detail` on one line, safe to print whatever the file holds."""
+    def report(self, path: Path | str, language: str = DEFAULT) -> str:
+        """`FILE:LINE: FIELD: message` on one line in the language, safe to print whatever the file holds."""
+        return printable(self.locate(path).say(language))
+
+    def locate(self, path: Path | str) -> Message:
+        """What is wrong, with file, line and field."""
         place = str(path) if self.line is None else f"{path}:{self.line}"
-        return printable(": ".join(filter(None, (place, self.field, self.detail))))
+        where = printable(f"{place}: {self.field}" if self.field else place)
+        return Message("fault-at", where=where, fault=self.message)
+
+    @property
+    def detail(self) -> str:
+        return str(self.message)
 
 
-def describe(error: ErrorDetails, location: Location) -> str:
+def describe(error: ErrorDetails, location: Location) -> Message:
     """What is wrong, in a few words that follow the field's name. `location` is the error's place in the file."""
-    kind = error["type"]
-    if kind in MESSAGES:
-        return MESSAGES[kind].format(**error.get("ctx", {}))
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in FAULTS:
+        return FAULTS[kind](context)
+    if isinstance(fault := context.get("error"), Misfit):
+        return fault.message
     if kind == "extra_forbidden":
         near = get_close_matches(str(location[-1]), known_fields(), n=1)
-        return "is not a field of this mapping" + (f"; did you mean {near[0]}?" if near else "")
+        return Message("not-a-field-near", near=near[0]) if near else Message("not-a-field")
     found = error["input"]
-    shown = f"; found {quoted(found)}" if isinstance(found, str | int | float | None) else ""
-    said = error["msg"].removeprefix("Input ")
-    return said[:1].lower() + said[1:] + shown
+    if isinstance(found, str | int | float | None):
+        return Message("fault-found", fault=describe_fault(error), value=quoted(found))
+    return describe_fault(error)
 
 
 @cache
@@ -290,7 +308,7 @@ def printable(text: str) -> str:
 
 
 MAX_DEPTH = 32
-TOO_DEEP = f"is nested more than {MAX_DEPTH} deep"
+TOO_DEEP = Message("yaml-too-deep", depth=MAX_DEPTH)
 MAX_PARTS = 20_000
 """Keys, values, lists and mappings of a file. The largest rubric of ours has a tenth of that; to say what is wrong with
 each part of a file of nothing but small ones took half a minute and half a gigabyte."""
@@ -299,9 +317,9 @@ each part of a file of nothing but small ones took half a minute and half a giga
 class Unreadable(Exception):
     """A file that holds no document to validate."""
 
-    def __init__(self, detail: str, line: int | None = None) -> None:
-        super().__init__(detail)
-        self.fault = RubricFault(line, "", detail)
+    def __init__(self, message: Message, line: int | None = None) -> None:
+        super().__init__(message)
+        self.fault = RubricFault(line, "", message)
 
 
 class PlainLoader(yaml.SafeLoader):
@@ -334,13 +352,13 @@ class PlainLoader(yaml.SafeLoader):
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise Unreadable("anchors (&) and aliases (*) are not taken: write the text out", line)
+            raise Unreadable(Message("yaml-anchors"), line)
         if event.tag is not None:
-            raise Unreadable(f"tags ({event.tag}) are not taken", line)
+            raise Unreadable(Message("yaml-tags", tag=event.tag), line)
         if self.depth >= MAX_DEPTH:
             raise Unreadable(TOO_DEEP, line)
         if self.parts >= MAX_PARTS:
-            raise Unreadable(f"holds more than {MAX_PARTS} parts", line)
+            raise Unreadable(Message("yaml-parts-most", count=MAX_PARTS), line)
         self.parts += 1
         self.depth += 1
         node = super().compose_node(parent, index)
@@ -356,17 +374,18 @@ def compose(text: str) -> yaml.Node:
         node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(f"holds the character U+{ord(text[error.position]):04X}, which YAML forbids", line) from error
+        raise Unreadable(Message("yaml-character", code=ord(text[error.position])), line) from error
     except yaml.MarkedYAMLError as error:
-        detail = " ".join(str(part) for part in (error.problem, error.context) if part)
+        problem = " ".join(str(part) for part in (error.problem, error.context) if part)
         # The most frequent mistake: a `?` or `,` in a bare text of a flow mapping.
-        hint = "; put texts between { } or [ ] in quotes" if "while parsing a flow" in detail else ""
+        in_flow = "while parsing a flow" in problem
+        what = Message("yaml-invalid-in-flow", problem=problem) if in_flow else Message("yaml-invalid", problem=problem)
         mark = error.problem_mark or error.context_mark
-        raise Unreadable(f"is not valid YAML: {detail}{hint}", mark.line + 1 if mark else None) from error
+        raise Unreadable(what, mark.line + 1 if mark else None) from error
     except (ValueError, OverflowError) as error:  # PyYAML turns \U escapes into characters without a check
-        raise Unreadable(f"is not valid YAML: {error}", loader.line + 1 if loader else None) from error
+        raise Unreadable(Message("yaml-invalid", problem=str(error)), loader.line + 1 if loader else None) from error
     if node is None:
-        raise Unreadable("is empty", 1)
+        raise Unreadable(Message("file-empty"), 1)
     return node
 
 
@@ -418,12 +437,13 @@ class YAMLDocument:
             key = scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
             line = key_node.start_mark.line + 1
             if not isinstance(key, str):
-                shown = f": {quoted(key_node.value)}" if isinstance(key_node, yaml.ScalarNode) else ""
-                detail = f"has a key that is no text; put it in quotes{shown}"
-                self.faults.append(RubricFault(line, pointer(here), detail))
+                if isinstance(key_node, yaml.ScalarNode):
+                    what = Message("yaml-key-not-text-but", key=quoted(key_node.value))
+                else:
+                    what = Message("yaml-key-not-text")
+                self.faults.append(RubricFault(line, pointer(here), what))
             elif key in seen:
-                detail = "appears more than once in the same mapping"
-                self.faults.append(RubricFault(line, pointer((*here, key)), detail))
+                self.faults.append(RubricFault(line, pointer((*here, key)), Message("yaml-key-twice")))
             else:
                 seen.add(key)
                 yield key, key_node, value

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from app.domain.errors import StoreError
 from app.domain.governance import ANONYMOUS, APIKey
 from app.web.problems import RequestRefused
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.storage.sql.keys import APIKeyStore
@@ -73,11 +74,11 @@ class Authenticator:
         """The caller with this credential. Raises RequestRefused (401, 403) and StoreError. An invited rater, who shows
         no other credential, is refused whatever else this service may answer to such callers."""
         if shown is None and INVITED_COOKIE in request.cookies:
-            raise RequestRefused(403, "insufficient-scope", "this browser was invited to rate, and may do nothing else")
+            raise RequestRefused(403, "insufficient-scope", Message("invited-only-to-rate"))
         if self._only is not None:
             only, caller = self._only
             if shown is None or shown.is_session or not secrets.compare_digest(shown.text.encode(), only.encode()):
-                raise RequestRefused(401, "unauthorized", "this service belongs to another process")
+                raise RequestRefused(401, "unauthorized", Message("service-of-other-process"))
             return caller
         key_store = self._key_store()
         key = await find_key(key_store, shown)
@@ -86,9 +87,9 @@ class Authenticator:
         if not is_key(shown) and not await key_store.any():
             self._require_near(request)
             return Admitted("default", "admin")
-        detail = "send Authorization: Bearer KEY with a key that `saiten keys create` made"
+        detail = Message("key-missing")
         if is_key(shown):
-            detail = "the key is none of this service's, or was revoked; send one that `saiten keys create` made"
+            detail = Message("key-unknown")
         raise RequestRefused(401, "unauthorized", detail, {"WWW-Authenticate": 'Bearer realm="saiten"'})
 
     async def holds(self, shown: Credential | None) -> bool:
@@ -108,19 +109,16 @@ class Authenticator:
         the service's address (DNS rebinding)."""
         host = request.client.host if request.client else ""
         if host not in LOOPBACK and not self._allow_anonymous:
-            detail = "without keys the service answers only on loopback; make one with `saiten keys create`"
+            detail = Message("key-needed-beyond-loopback")
             raise RequestRefused(403, "loopback-only", detail)
         named = request.headers.get("host", "").lower()
         name = PORT.sub("", named)
         if not (is_unregistered(name) or name in self._host_names):
-            detail = (
-                "without keys the service answers to localhost, to addresses, to names without a dot and to those in "
-                "SAITEN_ALLOWED_HOSTS"
-            )
+            detail = Message("key-needed-for-host")
             raise RequestRefused(403, "loopback-only", detail)
         origin = request.headers.get("origin", "")
         if origin and not (is_local(origin) or origin.lower().partition("://")[2] == named):
-            detail = "without keys the service answers its own pages only; make a key with `saiten keys create`"
+            detail = Message("key-needed-for-origin")
             raise RequestRefused(403, "loopback-only", detail)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from email.message import Message
+from email.message import Message as Header
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -18,6 +18,7 @@ from app.domain.errors import Overloaded
 from app.domain.validation import Model, validate
 from app.runtime.tasks import cancel_for_good
 from app.web.problems import RequestRefused
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 Result = TypeVar("Result")
@@ -28,7 +29,7 @@ FREE_BYTES = 64 * 1024
 bodies use the whole allowance."""
 
 OVERLOAD_SECONDS = 5.0
-CLOSED_EARLY = "the connection closed early"
+CLOSED_EARLY = Message("connection-closed")
 """The caller is gone and never reads this, but the log must not report a disconnection as a defect."""
 
 
@@ -48,7 +49,7 @@ class BodyMemory:
             nonlocal counted
             more = max(0, size - FREE_BYTES) - counted
             if more > 0 and self.held + more > self._maximum:
-                detail = f"bodies of {self._maximum} bytes are arriving already; send it again, or in smaller parts"
+                detail = Message("bodies-arriving", limit=self._maximum)
                 raise Overloaded(detail, retry_after_seconds=OVERLOAD_SECONDS)
             self.held += more
             counted += more
@@ -92,21 +93,21 @@ def require_media_type(headers: Mapping[str, str], *taken: str) -> str:
     if headers.get("content-type") in taken and "content-encoding" not in headers:
         # The usual case: the email parser takes longer than parsing the body.
         return headers["content-type"]
-    message = Message()
+    message = Header()
     message["content-type"] = headers.get("content-type", "")
     # Without the header, the parser would return text/plain.
     media_type = message.get_content_type() if headers.get("content-type") else ""
     if media_type not in taken:
-        raise unsupported(f"send Content-Type: {' or '.join(taken)}")
+        raise unsupported(Message("media-type-wrong", types=" or ".join(taken)))
     charset = message.get_content_charset() or "utf-8"
     if charset not in {"utf-8", "utf8"}:
-        raise unsupported("only UTF-8 is taken")
+        raise unsupported(Message("charset-wrong"))
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise unsupported("compressed bodies are not taken; send it without Content-Encoding")
+        raise unsupported(Message("encoding-wrong"))
     return media_type
 
 
-def unsupported(detail: str) -> RequestRefused:
+def unsupported(detail: Message) -> RequestRefused:
     """The refusal of an unsupported media type, charset or encoding."""
     return RequestRefused(415, "unsupported-media-type", detail)
 
@@ -126,7 +127,7 @@ async def receive(request: Request, maximum: int, timeout_seconds: float) -> byt
                         raise too_large(maximum)
                     hold(len(body))
     except TimeoutError:
-        raise too_slow(f"the body did not arrive within {timeout_seconds:g} s") from None
+        raise too_slow(Message("body-too-slow", seconds=timeout_seconds)) from None
     except ClientDisconnect:
         raise invalid_json(CLOSED_EARLY) from None
     return bytes(body)
@@ -141,15 +142,15 @@ def refuse_declared(headers: Mapping[str, str], maximum: int) -> None:
 
 def too_large(maximum: int) -> RequestRefused:
     """The refusal of a body with more than `maximum` bytes."""
-    return RequestRefused(413, "body-too-large", f"a body may have at most {maximum} bytes")
+    return RequestRefused(413, "body-too-large", Message("body-bytes-most", maximum=maximum))
 
 
-def too_slow(detail: str) -> RequestRefused:
+def too_slow(detail: Message) -> RequestRefused:
     """The refusal of a body that arrives too slowly; its connection is closed."""
     return RequestRefused(408, "body-timeout", detail, {"Connection": "close"})
 
 
-def invalid_json(detail: str) -> RequestRefused:
+def invalid_json(detail: Message) -> RequestRefused:
     """The refusal of a body that is not a JSON document."""
     return RequestRefused(400, "invalid-json", detail)
 
@@ -159,7 +160,7 @@ def decode(body: bytes) -> Any:
     try:
         return parse_strict_json(body)
     except StrictJSONError as error:
-        raise invalid_json(str(error)) from None
+        raise invalid_json(error.message) from None
 
 
 NDJSON = "application/x-ndjson"
@@ -211,7 +212,7 @@ class Upload:
                 return await anext(pieces, None)
         except TimeoutError:
             seconds = self._waited_seconds + clock() - started
-            raise too_slow(f"{self._received} bytes of the body arrived within {seconds:.1f} s") from None
+            raise too_slow(Message("body-part-too-slow", bytes=self._received, seconds=seconds)) from None
         except ClientDisconnect:
             raise invalid_json(CLOSED_EARLY) from None
         finally:

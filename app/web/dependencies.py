@@ -22,6 +22,7 @@ from app.domain.errors import InvalidRequest, StoreError
 from app.domain.governance import AuditEvent
 from app.domain.model import pointer
 from app.web.problems import RequestRefused
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -109,7 +110,7 @@ async def administer(request: Request, container: Serving) -> None:
     if request.state.scope == "admin":
         return
     await note_attempt(request, container, request.scope["route"].path)
-    detail = "this needs a key with the scope admin; make one with `saiten keys create --scope admin`"
+    detail = Message("admin-key-needed")
     raise RequestRefused(403, "insufficient-scope", detail)
 
 
@@ -140,9 +141,9 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
             continue
         if name not in known:
             names = [*known, f"{beginning}…"] if beginning else known
-            raise InvalidRequest(f"is not known; known are {', '.join(names)}", pointer=f"/query/{name[:64]}")
+            raise InvalidRequest(Message("value-unknown", names=", ".join(names)), pointer=f"/query/{name[:64]}")
         if count > 1 and name != repeated:
-            raise InvalidRequest("is given more than once", pointer=f"/query/{name}")
+            raise InvalidRequest(Message("given-twice"), pointer=f"/query/{name}")
 
 
 ID = re.compile(r"[A-Za-z0-9_]{1,64}")
@@ -165,7 +166,7 @@ def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
         created_at = datetime.fromisoformat(moment)
         if created_at.tzinfo is not None and ID.fullmatch(batch_id):
             return created_at.astimezone(UTC), batch_id
-    raise InvalidRequest("take the cursor from `next` of the page before", pointer="/query/cursor")
+    raise InvalidRequest(Message("cursor-unknown"), pointer="/query/cursor")
 
 
 METADATA = "metadata."
@@ -195,11 +196,9 @@ def read_metadata(request: Request) -> dict[str, str]:
     wanted: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith(METADATA) and wanted.setdefault(name.removeprefix(METADATA), value) != value:
-            raise InvalidRequest("an entry can have one value only", pointer=pointer(("query", name)))
+            raise InvalidRequest(Message("metadata-value-twice"), pointer=pointer(("query", name)))
         if len(wanted) > MOST_ENTRIES:
-            raise InvalidRequest(
-                f"a filter can have at most {MOST_ENTRIES} entries of metadata", pointer="/query/metadata"
-            )
+            raise InvalidRequest(Message("metadata-filter-most", maximum=MOST_ENTRIES), pointer="/query/metadata")
     return wanted
 
 

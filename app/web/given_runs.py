@@ -15,7 +15,7 @@ from app.comparison.given_runs import GivenResults
 from app.domain.comparison_request import ComparisonRequest, GateRequest
 from app.domain.dialogue import Limits
 from app.domain.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
-from app.domain.validation import InvalidDocument, validate
+from app.domain.validation import InvalidDocument, name_line, validate
 from app.web.body import (
     JSON,
     MOST_BYTES,
@@ -28,6 +28,7 @@ from app.web.body import (
     require_media_type,
 )
 from app.web.openapi import form, lines, reads, refer_to
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_line
 
 Asked = TypeVar("Asked", ComparisonRequest, GateRequest)
@@ -111,7 +112,7 @@ async def receive_lines(request: Request, reading: RunLines[Asked]) -> tuple[Ask
                 await asyncio.to_thread(reading.feed, piece)
         found = await asyncio.to_thread(reading.close)
     except StrictJSONError as error:
-        raise invalid_json(str(error)) from None
+        raise invalid_json(error.message) from None
     request.state.body = digest.hexdigest().encode()
     return found
 
@@ -135,14 +136,14 @@ class RunLines(Generic[Asked]):
             self._end_line()
             self._cut += piece
         if len(self._cut) > self.limits.body_bytes:
-            detail = f"line {self._number + 1}: may have at most {self.limits.body_bytes} bytes"
-            raise InvalidDocument([("", detail)])
+            what = Message("batch-member-bytes-most", maximum=self.limits.body_bytes)
+            raise InvalidDocument([("", name_line(what, self._number + 1))])
 
     def close(self) -> tuple[Asked, Given]:
         """What is asked, and the results."""
         self._end_line()
         if self._options is None:
-            raise StrictJSONError("the document is empty; its first line holds the options, each further one a result")
+            raise StrictJSONError(Message("run-empty"))
         options = self._options
         if isinstance(options, dict):
             options = {**options, **{role: options.get(role, {}) for role in self._given}}
@@ -151,10 +152,10 @@ class RunLines(Generic[Asked]):
             run = getattr(asked, role)
             if isinstance(run, GivenRun):
                 if run.results:
-                    raise InvalidDocument([(f"/{role}/results", "stand in lines of their own here")])
+                    raise InvalidDocument([(f"/{role}/results", Message("run-lines-apart"))])
                 self._given.setdefault(role, GivenResults(role, self.limits)).finish()
             elif role in self._given:
-                raise InvalidDocument([(f"/{role}", "is a batch, and there are lines with results of it")])
+                raise InvalidDocument([(f"/{role}", Message("run-is-batch"))])
         return asked, self._given
 
     def _end_line(self) -> None:
@@ -165,17 +166,15 @@ class RunLines(Generic[Asked]):
             self._take(line)
 
     def _take(self, line: bytes) -> None:
-        note, value = f"line {self._number}: ", parse_line(line, self._number)
+        value = parse_line(line, self._number)
         if self._options is None:
             if isinstance(value, dict) and RUN in value:
-                detail = "the first line must be the options, and this looks like a result"
-                raise InvalidDocument([("", note + detail)])
+                raise InvalidDocument([("", name_line(Message("run-options-missing"), self._number))])
             self._options = value
             return
         role = value.pop(RUN, None) if isinstance(value, dict) else None
         if role not in ROLES:
-            detail = 'must be "candidate" or "baseline"'
-            raise InvalidDocument([(f"/{RUN}", note + detail)])
+            raise InvalidDocument([(f"/{RUN}", name_line(Message("role-unknown"), self._number))])
         if role not in self._given:
             self._given[role] = GivenResults(role, self.limits)
-        self._given[role].add(value, note)
+        self._given[role].add(value, self._number)

@@ -13,6 +13,7 @@ from app.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreEr
 from app.runtime.tasks import cancel_for_good
 from app.storage.sql.evaluations import KEY_SECONDS, EvaluationStore, StoredAnswer
 from app.web.problems import RequestRefused
+from saiten.core.messages import Message
 
 LONGEST = 255
 
@@ -43,7 +44,7 @@ def key_of(request: Request) -> str | None:
     """The request's Idempotency-Key, or None. Raises RequestRefused (400) unless it is short, printable ASCII."""
     key = request.headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
-        detail = f"Idempotency-Key is 1 to {LONGEST} printable ASCII characters"
+        detail = Message("idempotency-key-form", maximum=LONGEST)
         raise RequestRefused(400, "invalid-idempotency-key", detail)
     return key
 
@@ -92,7 +93,7 @@ async def show_life(
 def replay(held: StoredAnswer, body_digest: str) -> Response:
     """The stored answer, marked as replayed."""
     if held.body_digest != body_digest:
-        raise IdempotencyKeyReused("this Idempotency-Key belongs to another request; use a new one")
+        raise IdempotencyKeyReused(Message("idempotency-key-used"))
     if held.status is None or held.body is None:
-        raise IdempotencyKeyInUse("a request with this Idempotency-Key is running; try again later")
+        raise IdempotencyKeyInUse(Message("idempotency-key-running"))
     return Response(held.body, held.status, {"Idempotent-Replayed": "true"}, "application/json")

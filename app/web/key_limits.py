@@ -10,6 +10,7 @@ from fastapi import Request
 from app.domain.errors import CostLimitReached
 from app.domain.governance import APIKey
 from app.web.request_limits import requests_of
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -35,9 +36,7 @@ async def require_money(request: Request) -> None:
 def refuse_cost(container: Container, spent_usd: float, most_usd: float, now: datetime) -> CostLimitReached:
     """The refusal of what a key's limit for the day does not allow."""
     container.telemetry.limited("cost")
-    detail = (
-        f"this key may cost {most_usd:.6g} USD a day and has cost {spent_usd:.6g} today; the day ends at midnight UTC"
-    )
+    detail = Message("key-cost-reached", limit=most_usd, spent=spent_usd)
     return CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
 

@@ -1,9 +1,10 @@
-"""The languages of answers: which of them a request prefers, and what errors, comparisons and gates say in it.
+"""The languages of answers: which of them a request prefers, and what results, comparisons and gates say in it.
 
-All sentences are English until they are translated where they leave the service: nothing before needs to know of
-languages. The catalogues in `locales/` hold each sentence as a template, such as `a body may have at most {maximum}
-bytes`. A sentence is recognized by the fixed parts of its template, and what stands between them is put into the
-translation as it is. What no template fits stays English.
+Errors are messages (`saiten.core.messages`) and need none of this. What is stored with results, and what comparisons
+and gates say, is English until it is translated where it leaves the service. The catalogues in `locales/` hold each
+sentence as a template, such as `the encoder gave no answer within {seconds} s`. A sentence is recognized by the fixed
+parts of its template, and what stands between them is put into the translation as it is. What no template fits stays
+English.
 """
 
 from __future__ import annotations
@@ -46,23 +47,13 @@ def negotiate(header: str) -> str:
 
 PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 SPEAKING = frozenset(
-    {
-        "where",
-        "what",
-        "advice",
-        "reason",
-        "fault",
-        *("figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"),
-    }
+    {"what", "reason", "figures", "size", "other", "seen", "enough", "why", "check", "shared", "clauses"}
 )
 """Placeholders of a value that is a sentence of Saiten's itself, or has one in it; `clauses` are several of them."""
 
 FORMS: Mapping[str, re.Pattern[str]] = {
     "setting": re.compile("[A-Z][A-Z0-9_]{2,63}"),
-    "fault": re.compile("((?!; [A-Z][A-Z0-9_]{2,63}: ).)*", re.DOTALL),
-    "choice": re.compile("'[^']*'((, | or )'[^']*')*"),
-    "where": re.compile("/.*|the document|(line|record|rating) [0-9,]+", re.DOTALL),
-    **dict.fromkeys(("more", "number", "status", "many", "few", "whole"), re.compile("[0-9,]+")),
+    **dict.fromkeys(("number", "many", "few", "whole"), re.compile("[0-9,]+")),
     **dict.fromkeys(
         ("amount", "former", "latter", "lower", "upper", "percent", "ideal", "least"),
         re.compile("[-+]?[0-9][-+.0-9e]*"),
@@ -110,13 +101,13 @@ def read_template(text: str, translation: str) -> Template:
 
 
 class Wording:
-    """What errors say in one language."""
+    """What is said in one language."""
 
     def __init__(self, messages: Mapping[str, str]) -> None:
         self._plain = {text: said for text, said in messages.items() if not PLACEHOLDER.search(text)}
         templates = [read_template(text, said) for text, said in messages.items() if text not in self._plain]
-        # What stands around other sentences comes first, then those that say most: one may hold another.
-        self._templates = sorted(templates, key=lambda one: ("where" not in one.names, -sum(map(len, one.parts))))
+        # Those that say most come first: one may hold another.
+        self._templates = sorted(templates, key=lambda one: -sum(map(len, one.parts)))
 
     def say(self, text: str, depth: int = DEEPEST) -> str:
         """The sentence in this language, or as it is if it is not known."""
@@ -154,30 +145,29 @@ def split_clauses(text: str) -> list[str]:
 
 
 def tell_sentence(language: str, text: Message | str) -> str:
-    """A message in the language; or what an error, or a fault of settings and rubrics says: what no catalogue knows
-    stays English."""
+    """A message in the language; or what a result says: what no catalogue knows stays English."""
     if isinstance(text, Message):
-        return text.say(language)
-    found = wording_in(language, SETUP).say(text)
-    return found if found != text else wording_in(language, SETUP).say_clauses(text)
+        return say_message(text, language)
+    found = wording_in(language).say(text)
+    return found if found != text else wording_in(language).say_clauses(text)
 
 
-ERRORS, SETUP = "", "setup."
+def say_message(message: Message, language: str) -> str:
+    """The message in the language, also where it holds what a result says."""
+    said = message.say(language)
+    return tell_sentence(language, said) if message.id == "verbatim" else said
 
 
 @cache
-def wording_in(language: str, area: str = ERRORS) -> Wording:
-    """The wording of errors, or of what settings, rubrics and models lack, which has errors in it, in a language;
-    English stays as it is."""
-    if language == DEFAULT:
-        return Wording({})
-    return Wording(read_messages(language, area) | (read_messages(language) if area == SETUP else {}))
+def wording_in(language: str) -> Wording:
+    """The wording of what results say; English stays as it is."""
+    return Wording({} if language == DEFAULT else read_messages(language))
 
 
-def read_messages(language: str, area: str = ERRORS) -> dict[str, str]:
+def read_messages(language: str) -> dict[str, str]:
     """The catalogue of a language: template → translation."""
     from babel.messages.pofile import read_po
 
-    file = files(__package__) / "locales" / f"{area}{language}.po"
+    file = files(__package__) / "locales" / f"{language}.po"
     catalog = read_po(BytesIO(file.read_bytes()), locale=language)
     return {str(message.id): str(message.string) for message in catalog if message.id}

@@ -24,6 +24,7 @@ from app.web.key_limits import refuse_cost, require_money, seconds_left, usd_of
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.web")
 
@@ -53,8 +54,7 @@ def require_price(
         or has_price(rubric_id, options, context or container.scoring.context)
     ):
         return
-    detail = "this key has a money limit, and the price of the judge's model is not known: name a model that has one"
-    raise PriceUnknown(f"{detail}, or have it added to SAITEN_PRICES", pointer=pointer)
+    raise PriceUnknown(Message("key-price-unknown"), pointer=pointer)
 
 
 def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext) -> bool:
@@ -93,10 +93,7 @@ def open_purse(request: Request, now: datetime) -> ReservingPurse | None:
         if spent >= most:
             raise refuse_cost(container, spent, most, now)
         container.telemetry.limited("cost")
-        detail = (
-            f"this request would cost {usd:.6g} USD, and of the {most:.6g} USD that this key may cost a day "
-            f"{most - spent:.6g} are left; the day ends at midnight UTC"
-        )
+        detail = Message("key-cost-exceeded", cost=usd, limit=most, left=most - spent)
         raise CostLimitReached(detail, retry_after_seconds=seconds_left(now))
 
     return ReservingPurse(take, experience)
@@ -113,7 +110,7 @@ class EvaluationPlaces:
         """Raises Overloaded if every place is taken."""
         if self.taken >= self._most:
             telemetry.limited("evaluations")
-            detail = f"{self._most} evaluations are in progress; ask again in a moment, or send a batch"
+            detail = Message("evaluations-running", count=self._most)
             raise Overloaded(detail, retry_after_seconds=OVERLOAD_SECONDS)
 
     @contextmanager

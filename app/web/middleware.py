@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Sent
 
 from app.domain.errors import NotFound, SaitenError
 from app.domain.governance import APIKey
@@ -20,6 +21,7 @@ from app.web.admission import Authenticator, bearer_of, cookie_of
 from app.web.dependencies import note_refusal
 from app.web.problems import RequestRefused, answer_error
 from app.web.request_limits import count_request, describe_rate_limit
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.web")
 
@@ -61,7 +63,7 @@ class RequestFrame:
         request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(12)
         scope.setdefault("state", {})["request_id"] = request_id
 
-        async def frame(message: Message) -> None:
+        async def frame(message: Sent) -> None:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = message["status"]
@@ -152,17 +154,17 @@ def refuse_framing(scope: Scope, headers: Headers) -> None:
     so such a path could reach a route without being equal to it."""
     close = {"Connection": "close"}
     if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEADER_BYTES:
-        detail = f"the header block may have at most {MOST_HEADER_BYTES} bytes"
+        detail = Message("header-bytes-most", maximum=MOST_HEADER_BYTES)
         raise RequestRefused(431, "headers-too-large", detail, close)
     lengths = headers.getlist("content-length")
     if (lengths and "transfer-encoding" in headers) or len(set(lengths)) > 1:
-        detail = "send either Content-Length or Transfer-Encoding, once"
+        detail = Message("length-ambiguous")
         raise RequestRefused(400, "ambiguous-framing", detail, close)
     if not scope["http_version"].startswith("1."):
-        detail = "this server speaks HTTP/1.1"
+        detail = Message("http-version")
         raise RequestRefused(400, "invalid-http", detail, close)
     if CONTROL.search(scope["path"]):
-        raise NotFound("no path contains a control character")
+        raise NotFound(Message("path-control-character"))
 
 
 async def require_right(request: Request, key: APIKey | None) -> None:
@@ -172,5 +174,5 @@ async def require_right(request: Request, key: APIKey | None) -> None:
     if key is not None and key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         await note_refusal(request)
-        detail = "this key may only read; make one with `saiten keys create --scope write`"
+        detail = Message("write-key-needed")
         raise RequestRefused(403, "insufficient-scope", detail)

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from app.web.glossary import ALIKE, FIELDS, PARAMETERS
-from app.web.problems import TITLES
+from app.web.problems import CODES
 
 EXAMPLE = {
     "rubric": "ja-dialogue",
@@ -145,10 +145,12 @@ TEMPLATE = "#/components/schemas/{model}"
 
 
 class Fault(BaseModel):
-    """One fault of a body: a JSON pointer (RFC 6901) and a description."""
+    """One fault of a body: a JSON pointer (RFC 6901) and a description; `code` is the id of its message."""
 
     pointer: str
     detail: str
+    code: str
+    values: dict[str, Any]
 
 
 class Problem(BaseModel):
@@ -162,8 +164,10 @@ class Problem(BaseModel):
     # Any text beside the known ones: a code may be added, and generated clients of today are to read it.
     code: Annotated[
         str,
-        WithJsonSchema({"anyOf": [{"type": "string", "enum": sorted(TITLES)}, {"type": "string"}], "title": "Code"}),
+        WithJsonSchema({"anyOf": [{"type": "string", "enum": sorted(CODES)}, {"type": "string"}], "title": "Code"}),
     ]
+    message: str
+    values: dict[str, Any]
     errors: list[Fault] = Field(default_factory=list, max_length=20)
     total: int | None = Field(default=None, description="all faults, where `errors` does not list every one")
     pieces: dict[str, list[str]] | None = Field(

@@ -19,7 +19,6 @@ from app.domain.errors import SaitenError
 from app.runtime.settings import Settings
 from app.runtime.tasks import end_tasks
 from app.web.application import create_application
-from app.web.languages import tell_sentence
 from saiten.core.language import find_language
 
 BATCHES = "/v1/batches"
@@ -61,7 +60,7 @@ def serve_privately(
             ready = partial(announce, remarks=[*remarks(adapted)])
             asyncio.run(private.serve(listener, pipe.fileno(), lambda url: ready(url=url)))
         except SaitenError as error:
-            announce(error=tell_sentence(find_language(os.environ), error.detail))
+            announce(error=error.message.say(find_language(os.environ)))
 
 
 class PrivateService:

@@ -15,10 +15,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from app.domain import errors
-from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError
+from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from app.domain.model import pointer
 from app.domain.validation import InvalidDocument, describe
-from app.web.languages import DEFAULT, negotiate, wording_in
+from app.web.languages import DEFAULT, negotiate, say_message
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.web")
 
@@ -70,30 +71,27 @@ STATUSES: Mapping[type[SaitenError], int] = {
 }
 """A test checks that every class that can be raised has an entry of its own or of a base below SaitenError."""
 
-REFUSALS: Mapping[str, str] = {
-    "ambiguous-framing": "The request's length is ambiguous",
-    "body-timeout": "The body took too long",
-    "body-too-large": "The body is too large",
-    "cross-site-form": "Not from another site",
-    "headers-too-large": "The headers are too large",
-    "insufficient-scope": "The key's scope does not allow this",
-    "invalid-http": "The request is not valid HTTP",
-    "invalid-idempotency-key": "The Idempotency-Key is not valid",
-    "invalid-json": "The body is not valid JSON",
-    "loopback-only": "Not from here without a key",
-    "stopping": "The service is stopping",
-    "unauthorized": "A valid key is needed",
-    "unsupported-media-type": "The media type of the body is not supported",
-}
-"""The codes of requests that are refused before any service is called, with their titles."""
+REFUSALS = frozenset(
+    {
+        "ambiguous-framing",
+        "body-timeout",
+        "body-too-large",
+        "cross-site-form",
+        "headers-too-large",
+        "insufficient-scope",
+        "invalid-http",
+        "invalid-idempotency-key",
+        "invalid-json",
+        "loopback-only",
+        "stopping",
+        "unauthorized",
+        "unsupported-media-type",
+    }
+)
+"""The codes of requests that are refused before any service is called."""
 
-NOT_ALLOWED = HTTPStatus.METHOD_NOT_ALLOWED
-TITLES: Mapping[str, str] = {
-    **{kind.code: kind.title for kind in STATUSES},
-    **REFUSALS,
-    "method-not-allowed": NOT_ALLOWED.phrase,
-}
-"""Every code, with its title."""
+CODES = frozenset({kind.code for kind in STATUSES} | REFUSALS | {"method-not-allowed"})
+"""Every code; `title_messages.toml` has the title of each, under `title-CODE`."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_CHARACTERS = 200
@@ -107,37 +105,51 @@ class RequestRefused(InvalidRequest):
     """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …) and a code of
     `REFUSALS`."""
 
-    def __init__(self, status: int, code: str, detail: str, headers: ExtraHeaders = None) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.title = status, code, REFUSALS[code]
+    def __init__(self, status: int, code: str, message: Message, headers: ExtraHeaders = None) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
         self.headers = dict(headers or {})
 
 
 def problem(
     status: int,
     code: str,
-    title: str,
-    detail: str,
+    message: Message,
     *,
     instance: str,
     language: str = DEFAULT,
     headers: ExtraHeaders = None,
     **more: Any,
 ) -> Response:
-    """A problem document with title and detail, which are English, in the language. Texts are truncated, so that a
-    caller's text is never echoed at length."""
-    say = wording_in(language).say
+    """A problem document with title and detail in the language. Texts are truncated, so that a caller's text is never
+    echoed at length."""
     body = {
         "type": f"urn:saiten:problem:{code}",
-        "title": say(title),
+        "title": title_of(code).say(language),
         "status": status,
-        "detail": clip(say(detail), 2 * MOST_CHARACTERS),
+        "detail": clip(say_message(message, language), 2 * MOST_CHARACTERS),
         "instance": clip(instance, MOST_CHARACTERS),
         "code": code,
+        "message": message.id,
+        "values": clip_values(message.as_json()),
         **more,
     }
     headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     return Response(json.dumps(body, ensure_ascii=False), status, headers, "application/problem+json")
+
+
+def title_of(code: str) -> Message:
+    """The title of a problem's code."""
+    return Message(f"title-{code}") if code in CODES else Message("verbatim", text=code.replace("-", " ").capitalize())
+
+
+def clip_values(value: Any) -> Any:
+    """A message's values as JSON, with each text truncated."""
+    if isinstance(value, dict):
+        return {name: clip_values(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [clip_values(part) for part in value]
+    return clip(value) if isinstance(value, str) else value
 
 
 def language_of(request: Request) -> str:
@@ -156,18 +168,25 @@ def answer_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, SaitenError):
         raise error
     status, language = find_status(error), language_of(request)
-    say = wording_in(language).say
     more: dict[str, Any] = {}
     if faults := faults_of(error):
-        more["errors"] = [{"pointer": clip(where), "detail": clip(say(what))} for where, what in faults[:MOST_FAULTS]]
+        more["errors"] = [show_fault(where, what, language) for where, what in faults[:MOST_FAULTS]]
     if isinstance(error, InvalidDocument | InvalidLines) and error.total > len(faults):
         more["total"] = error.total
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
     path, headers = request.scope["path"], headers_of(error, status)
-    return problem(
-        status, error.code, error.title, error.detail, instance=path, language=language, headers=headers, **more
-    )
+    return problem(status, error.code, error.message, instance=path, language=language, headers=headers, **more)
+
+
+def show_fault(where: str, what: Message, language: str) -> dict[str, Any]:
+    """One of a problem's `errors`."""
+    return {
+        "pointer": clip(where),
+        "detail": clip(say_message(what, language)),
+        "code": what.id,
+        "values": clip_values(what.as_json()),
+    }
 
 
 def find_status(error: SaitenError) -> int:
@@ -183,8 +202,8 @@ def status_of(kind: type[Exception]) -> int:
     return next(STATUSES[each] for each in kind.__mro__ if each in STATUSES)
 
 
-def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
-    """The faults that an error names, as pointers and details."""
+def faults_of(error: SaitenError) -> Sequence[tuple[str, Message]]:
+    """The faults that an error names, each with its pointer."""
     if isinstance(error, InvalidDocument):
         return error.faults
     if isinstance(error, errors.SuspectedInjection | errors.RubricRequired) and error.faults:
@@ -192,8 +211,8 @@ def faults_of(error: SaitenError) -> Sequence[tuple[str, str]]:
     if isinstance(error, InvalidLines):
         # Records are in the field `data` of a document; lines are the body itself.
         root = "/data" if error.noun == "record" else ""
-        return [(f"{root}/{number - 1}", f"{error.noun} {number}: {what}") for number, what in error.faults]
-    return [(error.pointer, error.detail)] if error.pointer is not None else []
+        return [(f"{root}/{number - 1}", at_place(error.noun, number, what)) for number, what in error.faults]
+    return [(error.pointer, error.message)] if error.pointer is not None else []
 
 
 def headers_of(error: SaitenError, status: int) -> dict[str, str]:
@@ -210,13 +229,20 @@ def headers_of(error: SaitenError, status: int) -> dict[str, str]:
     return {}
 
 
+MESSAGES = {
+    HTTPStatus.NOT_FOUND: Message("no-such-path"),
+    HTTPStatus.METHOD_NOT_ALLOWED: Message("no-such-method"),
+}
+"""What Starlette refuses."""
+
+
 def answer_http_error(request: Request, error: Exception) -> Response:
     """The answer to what Starlette refuses: an unknown path or a wrong method."""
     if not isinstance(error, HTTPException):
         raise error
     status = HTTPStatus(error.status_code)
     code = status.phrase.lower().replace(" ", "-")
-    detail = status.description or status.phrase
+    message = MESSAGES.get(status) or Message("verbatim", text=status.description or status.phrase)
     headers = dict(error.headers or {})
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         # Starlette names only the methods of the first matching route.
@@ -230,7 +256,7 @@ def answer_http_error(request: Request, error: Exception) -> Response:
         allowed = ["HEAD", *matching] if "GET" in matching else matching
         headers |= {"Allow": ", ".join(allowed)} if allowed else {}
     path, language = request.scope["path"], language_of(request)
-    return problem(status, code, status.phrase, detail, instance=path, language=language, headers=headers)
+    return problem(status, code, message, instance=path, language=language, headers=headers)
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:
@@ -243,8 +269,8 @@ def answer_query_error(request: Request, error: Exception) -> Response:
 
 def answer_defect(request: Request) -> Response:
     """500, for an unexpected error."""
-    title, detail = "Something went wrong inside Saiten", "the log has a record with this X-Request-Id"
-    return problem(500, "internal-error", title, detail, instance=request.scope["path"], language=language_of(request))
+    message, path = Message("log-has-a-record"), request.scope["path"]
+    return problem(500, "internal-error", message, instance=path, language=language_of(request))
 
 
 def install(application: FastAPI) -> None:

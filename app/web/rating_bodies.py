@@ -8,6 +8,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.human_rating import HumanRating
 from app.domain.validation import validate
 from app.web.body import JSON, decode
+from saiten.core.messages import Message
 
 HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
 
@@ -18,5 +19,5 @@ def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[Hum
         return [validate(HumanRating, decode(body), limits)], [1]
     ratings, lines = human_rating.read_rating_lines(body, limits)
     if not ratings:
-        raise InvalidRequest("the body holds no rating; send one JSON object per line")
+        raise InvalidRequest(Message("ratings-body-empty"))
     return ratings, lines

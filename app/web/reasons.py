@@ -13,11 +13,12 @@ from app.scoring.admission import CappedPurse, admit
 from app.scoring.evaluate import evaluate
 from app.scoring.explanation import plan_explanation, read_explanation, reasons_of
 from app.web.limits import evaluating, has_price, require_price
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
 
-GONE = "there is no such evaluation in this project"
+GONE = Message("evaluation-not-found")
 
 
 async def ask_reasons(
@@ -38,7 +39,7 @@ async def ask_reasons(
         context = container.scoring.context
         if budget_usd is not None:
             if not has_price(asked.rubric, asked.judge, context):
-                detail = "the price of the judge's model is not known, so no budget can be kept"
+                detail = Message("budget-price-unknown-here")
                 raise PriceUnknown(detail, pointer="/budget_usd")
             scope.purse = CappedPurse(scope.purse, budget_usd)
         asked = await settle_for(project, asked, container.governance.policies)

@@ -11,6 +11,7 @@ from starlette.types import Scope
 from app.domain import errors
 from app.domain.governance import APIKey
 from app.storage.request_windows import RateLimitDecision
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -33,7 +34,7 @@ async def count_caller(request: Request, caller_id: str, most: int | None) -> No
     request.state.rate_limit = decision
     if not decision.allowed:
         container.telemetry.limited("requests")
-        detail = f"this key may make {decision.limit} requests within {decision.window_seconds} seconds"
+        detail = Message("key-requests-reached", limit=decision.limit, seconds=decision.window_seconds)
         raise errors.RequestLimitReached(detail, retry_after_seconds=decision.reset_seconds)
 
 

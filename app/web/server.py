@@ -26,13 +26,15 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Sent
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.runtime.settings import Settings
 from app.web.application import create_application
 from app.web.middleware import SAFE_HEADERS
-from app.web.problems import REFUSALS, problem
+from app.web.problems import problem
+from saiten.core.messages import Message
 
 HEADER_SECONDS = 25.0
 PIECE_BYTES = 256 * 1024
@@ -106,8 +108,8 @@ class ImpatientProtocol(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         headers = {"Connection": "close", "X-Request-Id": secrets.token_hex(12), **SAFE_HEADERS}
-        detail = "the request does not follow HTTP/1.1 (RFC 9112)"
-        answer = problem(400, "invalid-http", REFUSALS["invalid-http"], detail, instance="", headers=headers)
+        detail = Message("http-malformed")
+        answer = problem(400, "invalid-http", detail, instance="", headers=headers)
         events: tuple[Any, ...] = (
             h11.Response(status_code=400, headers=answer.raw_headers, reason=b"Bad Request"),
             h11.Data(data=bytes(answer.body)),
@@ -220,7 +222,7 @@ class ConnectionClose:
             return
         begun = False
 
-        async def send_closing(message: Message) -> None:
+        async def send_closing(message: Sent) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
@@ -239,11 +241,9 @@ class ConnectionClose:
         except asyncio.CancelledError:
             if begun or not self._state.draining:
                 raise
-            detail = "the service stopped before this was done; send it again"
+            detail = Message("service-stopped")
             headers = {"Retry-After": RETRY_SECONDS, "X-Request-Id": scope["state"]["request_id"], **SAFE_HEADERS}
-            response = problem(
-                503, "stopping", "The service is stopping", detail, instance=scope["path"], headers=headers
-            )
+            response = problem(503, "stopping", detail, instance=scope["path"], headers=headers)
             await response(scope, receive, send_closing)
 
 

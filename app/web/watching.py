@@ -18,6 +18,7 @@ from app.domain.batch import Batch
 from app.domain.errors import StoreError, StreamLimitReached
 from app.runtime.tasks import cancel_for_good
 from app.web.admission import Authenticator, credential_of
+from saiten.core.messages import Message
 
 SHORTEST_POLL_SECONDS = 0.5
 LONGEST_POLL_SECONDS = 2.0
@@ -162,7 +163,7 @@ class StreamPlaces:
     def take(self, project: str) -> Iterator[None]:
         """Takes a place until the block ends. Raises StreamLimitReached if the project has as many as it may."""
         if self.taken[project] >= self._most:
-            detail = f"{self._most} pages or clients of the project follow runs (SAITEN_PROJECT_STREAMS); close some"
+            detail = Message("streams-open", most=self._most)
             raise StreamLimitReached(detail, retry_after_seconds=RETRY_SECONDS)
         self.taken[project] += 1
         try:

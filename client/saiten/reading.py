@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from saiten.core.errors import AnswerInvalid
 from saiten.core.faults import describe
-from saiten.core.language import tell
+from saiten.core.language import say, tell
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -45,6 +45,6 @@ def misfit(error: ValidationError) -> AnswerInvalid:
         tell(
             "the service's answer is not understood ({place}: {fault}); is it of this client's version?",
             place=place,
-            fault=describe(fault, tell),
+            fault=say(describe(fault)),
         )
     )

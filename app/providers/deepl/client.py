@@ -15,6 +15,7 @@ import deepl
 from app import __version__
 from app.domain.retry_after import read_retry_after
 from app.providers.deepl.requests import TARGET_LANGUAGE, DeepLFailure, fail, fail_by_status, quote_message
+from saiten.core.messages import Message
 
 
 class OneTryClient(deepl.DeepLClient):
@@ -39,7 +40,7 @@ class OneTryClient(deepl.DeepLClient):
             # `from None`: the SDK's words may hold the key or a text, and a traceback would show them.
             raise describe(error, self._auth_key, self.retry_after) from None
         except (AttributeError, TypeError, ValueError):
-            raise fail("sent a reply that the SDK cannot read") from None
+            raise fail(Message("deepl-reply-not-read")) from None
         return check_translated([result.text for result in results] if isinstance(results, list) else [], texts)
 
     def _api_call(
@@ -77,12 +78,12 @@ class OneTryClient(deepl.DeepLClient):
 def check_translated(translated: list[Any], texts: Sequence[str]) -> list[str]:
     """Raises DeepLFailure where a text is missing, empty or not storable; only whole replies are used."""
     if len(translated) != len(texts):
-        raise fail(f"sent {len(translated)} translations for {len(texts)} texts")
+        raise fail(Message("deepl-translations-missing", translations=len(translated), texts=len(texts)))
     for text in translated:
         if not isinstance(text, str) or not text.strip():
-            raise fail("sent an empty translation")
+            raise fail(Message("deepl-translation-empty"))
         if any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in text):
-            raise fail("sent a translation with NUL or a lone surrogate")
+            raise fail(Message("deepl-translation-not-kept"))
     return translated
 
 
@@ -93,5 +94,5 @@ def describe(error: deepl.DeepLException, auth_key: str, retry_after: str | None
         return fail_by_status(error.http_status_code, message, read_retry_after(retry_after, datetime.now(UTC)))
     if isinstance(error, deepl.ConnectionException):
         reason = type(error.__cause__).__name__
-        return fail(f"cannot be reached ({reason}); check DEEPL_SERVER_URL and the network", transient=True)
-    return fail("could not be asked: the request cannot be built; check DEEPL_API_KEY and DEEPL_SERVER_URL")
+        return fail(Message("deepl-unreachable", reason=reason), transient=True)
+    return fail(Message("deepl-request-not-built"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.domain import errors
 from app.domain.dialogue import Dialogue
+from saiten.core.messages import Message
 
 MESSAGE_CHARACTERS = 100  # Most of DeepL's own words that a detail quotes; a detail has at most 200 characters
 
@@ -27,27 +28,23 @@ def quote_message(message: str, secret: str) -> str:
     return line if len(line) <= MESSAGE_CHARACTERS else line[: MESSAGE_CHARACTERS - 1] + "…"
 
 
-def fail(what: str, *, transient: bool = False) -> DeepLFailure:
+def fail(what: Message, *, transient: bool = False) -> DeepLFailure:
     """The failure if DeepL gave no usable answer; `what` goes on after its name."""
-    return DeepLFailure(errors.TranslatorUnavailable(f"DeepL {what}."), transient=transient)
+    return DeepLFailure(errors.TranslatorUnavailable(Message("deepl-failed", what=what)), transient=transient)
 
 
 def fail_by_status(status: int, message: str, retry_after_seconds: float | None) -> DeepLFailure:
     """The failure that an HTTP status means. `message` is quoted, so it must have gone through `quote_message`."""
     if status in (401, 403):
-        return DeepLFailure(errors.TranslatorUnauthorized("DeepL refused the key; check DEEPL_API_KEY", said=message))
+        return DeepLFailure(errors.TranslatorUnauthorized(Message("deepl-key-refused"), said=message))
     if status == 456:
-        return DeepLFailure(
-            errors.TranslatorQuotaExhausted("DeepL's quota for this billing period is used up (HTTP 456).")
-        )
+        return DeepLFailure(errors.TranslatorQuotaExhausted(Message("deepl-quota")))
     if status == 429 or status >= 500:
-        detail = f"DeepL is busy or broken (HTTP {status})"
+        detail = Message("deepl-busy", status=status)
         return DeepLFailure(
             errors.TranslatorUnavailable(detail, retry_after_seconds=retry_after_seconds, said=message), transient=True
         )
-    return DeepLFailure(
-        errors.TranslatorRefusedRequest(f"DeepL refused the request, and would again (HTTP {status})", said=message)
-    )
+    return DeepLFailure(errors.TranslatorRefusedRequest(Message("deepl-refused", status=status), said=message))
 
 
 TARGET_LANGUAGE = "EN-US"

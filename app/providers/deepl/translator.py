@@ -54,6 +54,7 @@ from app.providers.ports import RequestScope, Translated
 from app.runtime.caches import CallCache
 from app.runtime.flow_state import Demand, FlowLimits, FlowState, LocalFlowState, Report, find_pause
 from app.runtime.telemetry import Telemetry
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.providers.deepl.client import OneTryClient
@@ -91,10 +92,10 @@ class DeepLTranslator:
     def __post_init__(self) -> None:
         self._key = self.auth_key.strip()
         if not self._key or not self._key.isascii() or not self._key.isprintable():
-            raise errors.SettingsInvalid("DEEPL_API_KEY must be a key of printable ASCII characters.")
+            raise errors.SettingsInvalid(Message("deepl-key-form"))
         url = (self.server_url or "").strip()
         if url and not url.startswith(("http://", "https://")):
-            raise errors.SettingsInvalid("DEEPL_SERVER_URL must begin with http:// or https://.")
+            raise errors.SettingsInvalid(Message("deepl-url-form"))
         # Without a slash at its end, the SDK drops its last path segment.
         self._server = url.removesuffix("/") + "/" if url else None
         # A client per thread, because an HTTP session is not thread-safe.
@@ -111,9 +112,7 @@ class DeepLTranslator:
     async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         source = SOURCE_LANGUAGES.get(source_language)
         if source is None:
-            raise errors.LanguageNotSupported(
-                f"DeepL is asked for Japanese (ja) and Korean (ko), not {source_language[:20]!r}."
-            )
+            raise errors.LanguageNotSupported(Message("deepl-language", language=repr(source_language[:20])))
         passages = plan_passages(dialogue, source)
         keys = [self._digest(source, passage) for passage in passages]
         for key in keys:
@@ -160,9 +159,7 @@ class DeepLTranslator:
     def _end_fetch(self, claimed: Mapping[str, TranslationPassage], fetch: asyncio.Task[int]) -> None:
         """Passes the error, if any, to callers that still wait for one of the texts."""
         self._fetches.discard(fetch)
-        error = (
-            errors.TranslatorUnavailable("The translator is shutting down.") if fetch.cancelled() else fetch.exception()
-        )
+        error = errors.TranslatorUnavailable(Message("translator-closing")) if fetch.cancelled() else fetch.exception()
         for key in claimed:
             flight = self._flights.pop(key)
             if error is not None and not flight.done():
@@ -231,7 +228,7 @@ class DeepLTranslator:
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._executor, self._translate_here, *request)
         except TimeoutError:
-            raise fail(f"did not answer within {self.timeout_seconds:g} s", transient=True) from None
+            raise fail(Message("deepl-too-slow", seconds=self.timeout_seconds), transient=True) from None
 
     def _translate_here(self, texts: Sequence[str], context: str | None, source: str) -> list[str]:
         """One request, one try, in this thread."""
@@ -248,7 +245,7 @@ class DeepLTranslator:
         """Waits until DeepL's last `Retry-After` has passed; all callers share this gate."""
         while (pause := await find_pause(self._pauses)) > 0:
             if pause > self.max_wait_seconds:
-                detail = f"DeepL asked not to be called for another {pause:.0f} s."
+                detail = Message("deepl-resting", seconds=pause)
                 raise DeepLFailure(errors.TranslatorUnavailable(detail, retry_after_seconds=pause))
             await self.sleep(pause)
 

@@ -29,6 +29,7 @@ from app.providers.lexical.japanese import JapaneseReader
 from app.providers.lexical.korean import KoreanReader
 from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
 from app.text.passages import words_of
+from saiten.core.messages import Message
 
 
 class FittedFeature(Value):
@@ -364,12 +365,12 @@ class LexicalJudge:
         unknown = [aspect.id for aspect in task.rubric.aspects if aspect.id not in KNOWN_ASPECTS]
         if unknown and task.window is None:
             named = ", ".join(unknown)
-            raise RubricNotSupported(f"The lexical judge cannot rate {named} of the rubric {task.rubric.id}: {HINT}.")
+            raise RubricNotSupported(Message("lexical-aspects", names=named, rubric=task.rubric.id))
         if task.options.extra:
-            raise InvalidRequest("the lexical judge takes no further parameters", pointer="/judge/extra")
+            raise InvalidRequest(Message("lexical-parameters"), pointer="/judge/extra")
         if task.language not in self._readers:
             known = ", ".join(sorted(self._readers))
-            raise LanguageNotSupported(f"The lexical judge reads {known}, not {task.language}: {HINT}.")
+            raise LanguageNotSupported(Message("lexical-language", known=known, language=task.language))
 
     def _judge_here(self, task: JudgingTask) -> Judgement:
         reader = self._readers[task.language]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.domain.errors import SettingsInvalid
 from app.providers.registry import judge
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.providers.call_cache import CachedCalls
@@ -19,16 +20,10 @@ if TYPE_CHECKING:
 def check(settings: Settings) -> None:
     """Raises SettingsInvalid where a secret seems to be lost, which must not choose another judge."""
     if settings.openai_api_key is not None and not settings.judge_key:
-        raise SettingsInvalid(
-            "OPENAI_API_KEY is set but empty; is a secret missing? Unset it where the endpoint at OPENAI_BASE_URL"
-            " needs no key, or set SAITEN_JUDGE=lexical for the embedded baseline"
-        )
+        raise SettingsInvalid(Message("openai-key-empty"))
     if settings.openai_api_key is None and settings.openai_base_url is None:
         named = "SAITEN_JUDGE=openai" if settings.judge else "SAITEN_MODEL"
-        raise SettingsInvalid(
-            f"{named} is set, but neither OPENAI_API_KEY nor OPENAI_BASE_URL is: set OPENAI_API_KEY for OpenAI,"
-            " OPENAI_BASE_URL for another endpoint, or SAITEN_JUDGE=lexical for the embedded baseline"
-        )
+        raise SettingsInvalid(Message("openai-key-missing", setting=named))
 
 
 def open_batches(settings: Settings) -> BatchProvider | None:
@@ -89,7 +84,7 @@ RELAYED = "relay"
 def check_relay(settings: Settings) -> None:
     """Raises SettingsInvalid without a folder."""
     if settings.relay_folder is None:
-        raise SettingsInvalid("SAITEN_JUDGE=relay needs SAITEN_RELAY_FOLDER, the folder of questions and answers")
+        raise SettingsInvalid(Message("relay-folder-missing"))
 
 
 @judge("relay", check=check_relay)

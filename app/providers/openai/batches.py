@@ -19,6 +19,7 @@ from app.providers.openai.judge import FirstUse, find_address, is_printable
 from app.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
 from app.providers.openai.reply import FILTER_CODES, Reply, filtered, member, read_completion, text_member
 from app.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -113,7 +114,7 @@ class OpenAIProviderBatches:
         self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0, max_output_tokens: int = 2048
     ) -> None:
         if not (api_key and is_printable(api_key)):
-            raise SettingsInvalid("the provider's batch mode needs a key that a header can carry; set OPENAI_API_KEY")
+            raise SettingsInvalid(Message("batch-mode-key"))
         url = find_address(base_url).url
 
         def make() -> AsyncOpenAI:

@@ -39,6 +39,7 @@ from app.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error
 from app.providers.ports import JudgingTask
 from app.runtime.tasks import within
 from app.runtime.threads import work_through
+from saiten.core.messages import Message
 
 KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
 PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
@@ -139,7 +140,7 @@ async def join(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
         found.append(piece)
         length += len(piece)
         if length > most_bytes:
-            raise errors.ReplyTooLarge(f"the reply has more than {most_bytes} bytes")
+            raise errors.ReplyTooLarge(f"the reply has more than {most_bytes:,} bytes")
     return found[0] if len(found) == 1 else b"".join(found)
 
 
@@ -301,9 +302,7 @@ class OpenAIEndpoint:
             async with within(seconds):
                 return await self._negotiate(question, key, task, ends_at)
         except TimeoutError:
-            raise JudgeUnavailable(
-                f"the judge gave no reply within {self.deadline_seconds:.3g} s, all tries and waits included"
-            ) from None
+            raise JudgeUnavailable(Message("judge-too-slow", seconds=self.deadline_seconds)) from None
 
     async def _negotiate(self, question: Question, key: str, task: JudgingTask, ends_at: float) -> Reply:
         conceded = self._conceded.get(question.model, ())

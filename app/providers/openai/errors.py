@@ -17,6 +17,7 @@ from app.domain import errors
 from app.domain.retry_after import LONGEST_CHARACTERS, LONGEST_SECONDS, read_retry_after
 from app.providers.flow_control import NO_LIMITS, RateLimits
 from app.providers.openai.reply import FILTER_CODES
+from saiten.core.messages import Message
 from saiten.core.plain_text import clean
 
 PREFIX = b"x-ratelimit-"
@@ -78,32 +79,24 @@ class Treatment:
 
     becomes: type[errors.UpstreamError]
     retry: bool
-    advice: str
+    advice: Message
     quotes: bool = True
 
 
-UNREACHABLE = Treatment(
-    errors.JudgeUnavailable, True, "the judge cannot be reached; check OPENAI_BASE_URL and the network", quotes=False
-)
-SLOW = Treatment(errors.JudgeUnavailable, True, "the judge did not answer in time", quotes=False)
-BUSY = Treatment(errors.JudgeUnavailable, True, "the judge is over its rate limit")
-BROKEN = Treatment(errors.JudgeUnavailable, True, "the judge failed")
+UNREACHABLE = Treatment(errors.JudgeUnavailable, True, Message("judge-unreachable"), quotes=False)
+SLOW = Treatment(errors.JudgeUnavailable, True, Message("judge-timed-out"), quotes=False)
+BUSY = Treatment(errors.JudgeUnavailable, True, Message("judge-over-rate"))
+BROKEN = Treatment(errors.JudgeUnavailable, True, Message("judge-failed"))
 # An endpoint's message about a key may hold the key.
-LOCKED = Treatment(errors.JudgeUnauthorized, False, "the judge refused the key; check OPENAI_API_KEY", quotes=False)
-SPENT = Treatment(errors.JudgeQuotaExhausted, False, "the judge's quota is used up; add credit, then try again")
-REFUSED = Treatment(errors.JudgeRefusedRequest, False, "the judge refused the request")
+LOCKED = Treatment(errors.JudgeUnauthorized, False, Message("judge-key-refused"), quotes=False)
+SPENT = Treatment(errors.JudgeQuotaExhausted, False, Message("judge-quota-spent"))
+REFUSED = Treatment(errors.JudgeRefusedRequest, False, Message("judge-request-refused"))
 # Redirects are never followed: that would send the dialogue and the key to any address
-ELSEWHERE = Treatment(
-    errors.JudgeRefusedRequest, False, "the judge answered with a redirect; check OPENAI_BASE_URL", quotes=False
-)
-OVERSIZE = Treatment(
-    errors.JudgeUnavailable, True, "the judge's reply is larger than any verdict; check OPENAI_BASE_URL", quotes=False
-)
-FILTERED = Treatment(errors.JudgeRefusedRequest, False, "the judge's provider filtered the dialogue")
-AWAY = Treatment(errors.JudgeRefusedRequest, False, "the judge's provider does not serve this region")
-UNKNOWN = Treatment(
-    errors.JudgeRefusedRequest, False, "the judge does not know this model or path; check the model and OPENAI_BASE_URL"
-)
+ELSEWHERE = Treatment(errors.JudgeRefusedRequest, False, Message("judge-redirected"), quotes=False)
+OVERSIZE = Treatment(errors.JudgeUnavailable, True, Message("judge-reply-too-large"), quotes=False)
+FILTERED = Treatment(errors.JudgeRefusedRequest, False, Message("judge-filtered"))
+AWAY = Treatment(errors.JudgeRefusedRequest, False, Message("judge-region"))
+UNKNOWN = Treatment(errors.JudgeRefusedRequest, False, Message("judge-model-unknown"))
 
 # By class, subclasses first; `treat` also considers the status and the endpoint's code
 TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
@@ -195,7 +188,7 @@ def translate_error(
     treatment = treat(error) or BROKEN
     if not isinstance(error, openai.APIStatusError):
         return treatment.becomes(treatment.advice)
-    detail = f"{treatment.advice} (HTTP {error.status_code})"
+    detail = Message("judge-status", what=treatment.advice, status=error.status_code)
     quoted = quote_error(error, api_key) if treatment.quotes else ""
     asked = retry_after(error)
     seconds = None if asked is None else min(longest_seconds, asked)

@@ -43,6 +43,7 @@ from app.providers.ports import (
 from app.runtime.flow_state import FlowLimits
 from app.runtime.tasks import run_few, within
 from app.runtime.threads import work_through
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.providers.openai.endpoint import OpenAIEndpoint
@@ -103,12 +104,9 @@ def check_address(address: Address) -> Address:
     parts = urlsplit(address.url)
     mark = next((mark for mark in "?#" if mark in address.url), None)
     if mark is not None:
-        hint = (
-            "; Azure's versioned API needs no api-version: write https://RESOURCE.openai.azure.com/openai/v1/"
-            if (parts.hostname or "").endswith(".azure.com") or "api-version" in parts.query
-            else ""
-        )
-        raise SettingsInvalid(f"OPENAI_BASE_URL must end before {mark!r}: paths are appended to it{hint}")
+        if (parts.hostname or "").endswith(".azure.com") or "api-version" in parts.query:
+            raise SettingsInvalid(Message("openai-url-end-of-azure", mark=repr(mark)))
+        raise SettingsInvalid(Message("openai-url-end", mark=repr(mark)))
     return address
 
 
@@ -160,9 +158,7 @@ class OpenAIJudge:
 
     def __post_init__(self) -> None:
         if not is_printable(self.api_key):
-            raise SettingsInvalid(
-                "the judge's key holds characters that no HTTP header can carry; check OPENAI_API_KEY"
-            )
+            raise SettingsInvalid(Message("judge-key-form"))
         self._address = check_address(find_address(self.base_url))
         control = self.flow or open_local_flow(FlowLimits(self.concurrency), clock=self.clock, sleep=self.sleep)
 
@@ -296,7 +292,7 @@ class OpenAIJudge:
                 # It goes through the cache like a live reply, so that later callers get it for free.
                 return kept.entry
             if self._replies and self._unanswered == "fail":
-                detail = "the provider's batch left this call out, and it is not to be made live"
+                detail = Message("provider-batch-left-out")
                 raise ProviderBatchUnanswered(detail)
             endpoint = self._endpoint.made or await self._endpoint.get()
             async with task.scope.paying(expected_usd) as payment:
@@ -333,7 +329,7 @@ class OpenAIJudge:
             async with within(math.inf if task.lane == "batch" else self.deadline_seconds + GRACE_SECONDS):
                 return await self.calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
-            raise JudgeUnavailable("the judge is being asked the same for a batch, which waits; try again") from None
+            raise JudgeUnavailable(Message("judge-asked-for-batch")) from None
 
 
 def is_sound(question: Question, key: str, entry: bytes) -> bool:

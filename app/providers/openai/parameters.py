@@ -15,6 +15,7 @@ from app.domain.evaluation import JudgeOptions
 from app.domain.model import canonical_json, encode_pieces
 from app.domain.prompt import Prompt
 from app.domain.rubric import Aspect
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 # Members of a request that Saiten sets, or that would change the form of the answer
@@ -23,10 +24,7 @@ RESERVED = frozenset({
     "max_completion_tokens", "n", "stream", "stream_options", "prompt_cache_key", "prompt_cache_options",
 })  # fmt: skip
 CHOICE = frozenset({"allow", "default"})
-FORM = (
-    'SAITEN_JUDGE_EXTRA must be a JSON object: {"NAME": VALUE} is sent with every call,'
-    ' {"NAME": {"allow": [VALUE, …], "default": VALUE}} lets a request choose'
-)
+FORM = Message("judge-extra-form")
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,13 @@ class Extra:
                 raise InvalidRequest(self._explain(name), pointer=f"/judge/extra/{name}")
         return {**self.defaults, **asked}
 
-    def _explain(self, name: str) -> str:
+    def _explain(self, name: str) -> Message:
         if name in self.allowed:
-            return f"SAITEN_JUDGE_EXTRA allows other values of {name}: {', '.join(sorted(self.allowed[name]))[:200]}"
+            return Message(
+                "judge-extra-value-not-allowed", name=name, names=", ".join(sorted(self.allowed[name]))[:200]
+            )
         known = ", ".join(sorted(self.allowed)) or "nothing"
-        return f"the service's SAITEN_JUDGE_EXTRA does not allow {name}; it allows {known[:200]}"
+        return Message("judge-extra-not-allowed", name=name, names=known[:200])
 
 
 NO_EXTRA = Extra()
@@ -65,14 +65,14 @@ def read_extra(written: str | None) -> Extra:
     if not isinstance(members, dict):
         raise SettingsInvalid(FORM)
     if taken := sorted(RESERVED & set(members)):
-        raise SettingsInvalid(f"SAITEN_JUDGE_EXTRA may not hold {', '.join(taken)}: Saiten sets that itself")
+        raise SettingsInvalid(Message("judge-extra-reserved", names=", ".join(taken)))
     defaults: dict[str, Any] = {}
     allowed: dict[str, frozenset[str]] = {}
     for name, value in members.items():
         chosen = isinstance(value, dict) and "allow" in value and set(value) <= CHOICE
         choices = value["allow"] if chosen else [value]
         if not isinstance(choices, list):
-            raise SettingsInvalid(f"{FORM}; the values that {name} allows are no list")
+            raise SettingsInvalid(Message("judge-extra-no-list", form=FORM, name=name))
         if not chosen:
             defaults[name] = value
         elif "default" in value:

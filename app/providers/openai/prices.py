@@ -22,6 +22,7 @@ from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose
 from app.domain.rubric import Aspect
 from app.domain.token_estimate import UNIT, estimate_tokens, weigh_text
 from app.providers.ports import JudgingEstimate, JudgingTask
+from saiten.core.messages import Message
 
 RELEASE_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}\Z")
 TOKENS_PER_PRICE = 1_000_000
@@ -72,11 +73,15 @@ def read_prices(path: Path | None = None) -> Prices:
     try:
         return Prices.model_validate_json(source.read_bytes())
     except OSError as error:
-        raise SettingsInvalid(f"the price file {source} cannot be read: {error.strerror or error}") from error
+        raise SettingsInvalid(
+            Message("prices-not-read", file=str(source), problem=error.strerror or str(error))
+        ) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the whole file"
-        raise SettingsInvalid(f"the price file {source} is not valid at {where}: {first['msg']}") from error
+        raise SettingsInvalid(
+            Message("prices-not-valid", file=str(source), place=where, problem=first["msg"])
+        ) from error
 
 
 # Kept at most. One is some tens of kilobytes; a rubric of ten aspects asked independently has ten a language.

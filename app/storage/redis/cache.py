@@ -20,6 +20,7 @@ from app.domain.errors import StoreUnavailable
 from app.runtime.caches import CallCache, Turn
 from app.runtime.coalescing import Coalescer
 from app.runtime.tasks import cancel_for_good
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.cache")
 
@@ -134,7 +135,7 @@ class RedisCallCache(CallCache):
         for start in range(0, len(keys), FORGOTTEN_AT_ONCE):
             names = [name(VALUES, key) for key in keys[start : start + FORGOTTEN_AT_ONCE]]
             if not isinstance(await self._commands(methodcaller("unlink", *names)), int):
-                raise StoreUnavailable("replies in Redis could not be removed; check REDIS_URL and that it runs")
+                raise StoreUnavailable(Message("redis-not-removed"))
 
     async def close(self) -> None:
         """Releases the locks of this process, so that no other process waits for them. The client is not closed."""

@@ -14,6 +14,7 @@ from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING
 from app.storage.sql.tables import baselines as table
 from app.storage.sql.tables import batches, equals
+from saiten.core.messages import Message
 
 pinned = table.c
 
@@ -42,10 +43,10 @@ class BaselineStore:
         async with db.change(self._engine) as connection:
             held = select(batches.c.id).where(*mine).with_for_update(key_share=True, read=True)
             if not (await connection.execute(held)).all():
-                raise NotFound("the batch was erased")
+                raise NotFound(Message("baseline-batch-erased"))
             others = select(func.count()).select_from(table).where(pinned.project == project, pinned.key != key)
             if (await connection.execute(others)).scalar_one() >= MOST_BASELINES:
-                raise InvalidRequest(f"a project has at most {MOST_BASELINES:,} baselines: unpin one")
+                raise InvalidRequest(Message("baselines-most", most=MOST_BASELINES))
             await connection.execute(db.insert_or_replace(connection, table), row)
 
     async def remove(self, project: str, name: str) -> bool:

@@ -22,6 +22,7 @@ from app.storage.sql.batches.rows import utc_now
 from app.storage.sql.engine import take_turn
 from app.storage.sql.tables import dataset_parts, equals
 from app.storage.sql.tables import datasets as table
+from saiten.core.messages import Message
 
 dataset, part = table.c, dataset_parts.c
 
@@ -104,7 +105,7 @@ class DatasetStore:
             else:
                 counted = select(func.count()).select_from(table).where(mine)
                 if (await connection.execute(counted)).scalar_one() >= MOST_DATASETS:
-                    raise InvalidRequest(f"a project has at most {MOST_DATASETS:,} datasets: erase one")
+                    raise InvalidRequest(Message("datasets-most", maximum=MOST_DATASETS))
                 newest = select(func.max(dataset.version)).where(mine, dataset.key == key)
                 version = ((await connection.execute(newest)).scalar_one() or 0) + 1
                 values = {"state": KEPT, "version": version, "digest": found, "items": items}
@@ -125,7 +126,7 @@ class DatasetStore:
         )
         row = await db.fetch_one(self._engine, query)
         if row is None:
-            raise NotFound("there is no such file in this project: it was kept, or an hour has passed since its upload")
+            raise NotFound(Message("upload-not-found"))
         return UploadedFile(row.id, row.name, row.bytes, row.created_at)
 
     async def find_kept(self, project: str, upload_id: str) -> Dataset | None:
@@ -200,7 +201,7 @@ class DatasetStore:
 
 def missing() -> NotFound:
     """The error for a dataset that does not exist or belongs to another project."""
-    return NotFound("there is no such dataset in this project")
+    return NotFound(Message("dataset-not-found"))
 
 
 def read_dataset(row: Any) -> Dataset:

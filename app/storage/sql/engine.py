@@ -42,6 +42,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from app.domain.errors import SettingsInvalid, StoreUnavailable
 from app.runtime.coalescing import Coalescer
 from app.storage.sql.failures import LOCKED, translate_error
+from saiten.core.messages import Message
 
 TURNS = 7_236_147
 """The first key of the advisory locks of ratings: any number that no other program on the database uses."""
@@ -88,18 +89,16 @@ def open_engine(url: str) -> AsyncEngine:
     try:
         made = make_url(url)
         if foreign := sorted(LIBPQ & made.query.keys()):
-            raise SettingsInvalid(
-                f"DATABASE_URL: {foreign[0]} is for PostgreSQL's own programs; write ssl=require or ssl=verify-full"
-            )
+            raise SettingsInvalid(Message("database-ssl-option", name=foreign[0]))
         # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
         common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
         create = _create_sqlite_engine if made.get_backend_name() == "sqlite" else _create_postgres_engine
         return create(made, common)
     except ModuleNotFoundError as error:
-        raise SettingsInvalid(f"DATABASE_URL needs {error.name}; install saiten-server[postgres]") from error
+        raise SettingsInvalid(Message("database-driver-missing", package=error.name)) from error
     except (ArgumentError, ValueError):
         # `from None`: the words of either may hold the password.
-        raise SettingsInvalid("DATABASE_URL is not an SQLAlchemy URL; check its host, port and path") from None
+        raise SettingsInvalid(Message("database-url-invalid")) from None
 
 
 def _create_postgres_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
@@ -353,7 +352,7 @@ class DatabaseFile:
     def check(self) -> None:
         """Raises StoreUnavailable where the file is gone, or another lies in its place."""
         if self._identity is not None and self._identify() != self._identity:
-            raise StoreUnavailable("the database file is gone or was replaced; put it back, then restart Saiten")
+            raise StoreUnavailable(Message("database-file-gone"))
 
     def _identify(self) -> tuple[int, int] | None:
         try:

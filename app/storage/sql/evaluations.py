@@ -41,6 +41,7 @@ from app.storage.sql.tables import (
     idempotency_keys,
     similarity_baselines,
 )
+from saiten.core.messages import Message
 
 held = idempotency_keys.c
 
@@ -248,7 +249,7 @@ class EvaluationStore:
             await add_bytes(connection, sum_up((name, -size) for name, size in gone))
         if claimed or found is not None:
             return found
-        raise StoreUnavailable("others keep taking this Idempotency-Key and letting it go; try again")
+        raise StoreUnavailable(Message("idempotency-key-contended"))
 
     async def renew_key(self, project: str, key: str) -> None:
         """Notes a sign of life of the request that holds the key."""

@@ -15,24 +15,25 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.domain.errors import StoreError, StoreFull, StoreUnavailable
+from saiten.core.messages import Message
 
-FULL = "the database has no space left; free some, then try again"
-LOCKED = "the database is locked by another process; let it finish or stop it, then try again"
-UNREACHABLE = "the database cannot be reached; check DATABASE_URL and that it runs"
-NO_TABLE = "a table of the database is missing; restore a backup, or restart Saiten to create the tables again"
+FULL = Message("database-full")
+LOCKED = Message("database-locked")
+UNREACHABLE = Message("database-unreachable")
+NO_TABLE = Message("database-table-missing")
 NEARLY_FULL_BYTES = 4 * 1024 * 1024
 """Below this, a failed read or write is for want of space: SQLite's log grows by up to this between checkpoints."""
 
 SQLITE = {
     sqlite3.SQLITE_BUSY: LOCKED,
     sqlite3.SQLITE_LOCKED: LOCKED,
-    sqlite3.SQLITE_READONLY: "the database may not be written; check the rights of its file and folder",
-    sqlite3.SQLITE_IOERR: "the disk under the database failed; check its health, quota and rights",
-    sqlite3.SQLITE_CORRUPT: "the database file is damaged; stop Saiten and restore a backup",
-    sqlite3.SQLITE_NOTADB: "the database file is no SQLite database; check DATABASE_URL, or restore a backup",
-    sqlite3.SQLITE_CANTOPEN: "the database cannot be opened; check that its folder exists and may be written",
-    sqlite3.SQLITE_PERM: "the database may not be opened; check the rights of its file and folder",
-    sqlite3.SQLITE_NOMEM: "the database ran out of memory; free some, then try again",
+    sqlite3.SQLITE_READONLY: Message("database-file-read-only"),
+    sqlite3.SQLITE_IOERR: Message("database-disk-failed"),
+    sqlite3.SQLITE_CORRUPT: Message("database-file-damaged"),
+    sqlite3.SQLITE_NOTADB: Message("database-file-not-sqlite"),
+    sqlite3.SQLITE_CANTOPEN: Message("database-file-not-opened"),
+    sqlite3.SQLITE_PERM: Message("database-file-not-permitted"),
+    sqlite3.SQLITE_NOMEM: Message("database-memory"),
 }
 """What to do, by SQLite's primary result code."""
 
@@ -43,20 +44,20 @@ WRITING = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, 
 
 POSTGRES = {
     "08": UNREACHABLE,
-    "28": "the database refused the login; check user and password in DATABASE_URL",
-    "3D000": "there is no such database; make it, or check the name in DATABASE_URL",
+    "28": Message("database-login"),
+    "3D000": Message("database-missing"),
     "42P01": NO_TABLE,
-    "42501": "the database user lacks a right; grant it the tables and the schema",
-    "25P03": "the database ended a transaction that stood still; try again",
-    "25006": "the database may not be written; check that DATABASE_URL names the primary",
-    "40": "the database ended a transaction in favour of another; try again",
-    "53": "the database has no connection or memory to spare; try again, or raise its limits",
+    "42501": Message("database-right-missing"),
+    "25P03": Message("database-transaction-idle"),
+    "25006": Message("database-read-only"),
+    "40": Message("database-transaction-lost"),
+    "53": Message("database-resources"),
     "55P03": LOCKED,
-    "57014": "the database ended a statement that took too long; try again",
-    "57P": "the database is starting, stopping or restarting; try again",
-    "58": "the disk under the database failed; check the database's log",
-    "XX001": "the database is damaged; check its log and restore a backup",
-    "XX002": "an index of the database is damaged; check its log, then REINDEX",
+    "57014": Message("database-statement-too-long"),
+    "57P": Message("database-restarting"),
+    "58": Message("database-server-disk-failed"),
+    "XX001": Message("database-damaged"),
+    "XX002": Message("database-index-damaged"),
 }
 """What to do, by SQLSTATE or its beginning."""
 
@@ -66,7 +67,7 @@ POSTGRES_FULL = "53100"
 def translate_error(error: Exception, file: Path | None = None) -> StoreError:
     """The `Store…` error of a database error; `file` is SQLite's. The detail names no URL, statement or value."""
     if isinstance(error, PoolTimeout):
-        return StoreUnavailable("every connection to the database is taken; try again")
+        return StoreUnavailable(Message("database-connections-taken"))
     cause = error.orig if isinstance(error, DBAPIError) else error
     if (code := getattr(cause, "sqlite_errorcode", None)) is not None:
         return _translate_sqlite(code, str(cause), file)
@@ -78,12 +79,12 @@ def translate_error(error: Exception, file: Path | None = None) -> StoreError:
         # Drivers give no code for a connection that they, not the server, found closed.
         lost = error.connection_invalidated or any(sign in str(cause).lower() for sign in ("connection", "closed"))
         return StoreUnavailable(UNREACHABLE) if lost else refused(type(cause).__name__)
-    return StoreError(f"the database layer failed ({type(error).__name__})")
+    return StoreError(Message("database-layer-failed", reason=type(error).__name__))
 
 
 def refused(name: str) -> StoreError:
     """A fault of Saiten's: the database is well and did not take the statement."""
-    return StoreError(f"the database refused a statement ({name})")
+    return StoreError(Message("database-statement-refused", name=name))
 
 
 def _translate_sqlite(code: int, words: str, file: Path | None) -> StoreError:

@@ -18,6 +18,7 @@ from app.storage.sql.batches.rows import RECEIVING, STORED
 from app.storage.sql.sizes import ROW_BYTES, count_bytes
 from app.storage.sql.tables import Instant, batches, can_store, equals
 from app.storage.sql.tables import gates as table
+from saiten.core.messages import Message
 
 gate = table.c
 
@@ -48,7 +49,7 @@ class GateStore:
             # Held to the end, in the order of all who lock several: an erasure then takes the verdict along.
             held = select(batches.c.id).where(*mine).order_by(batches.c.id).with_for_update(key_share=True, read=True)
             if len((await connection.execute(held)).all()) < len(ids):
-                raise NotFound("a batch of this gate was erased")
+                raise NotFound(Message("gate-batch-erased"))
             await connection.execute(insert(table), row)
 
     async def find(self, project: str, gate_id: str) -> GateReport | None:

@@ -17,6 +17,7 @@ from app.storage.sql import engine as db
 from app.storage.sql.governance import keep_event, tell_events
 from app.storage.sql.keys import hash_key
 from app.storage.sql.tables import can_store, equals, rating_invitations, rating_rounds
+from saiten.core.messages import Message
 
 PREFIX = "rate_"
 
@@ -38,7 +39,7 @@ class InvitationStore:
         the project does not have, and InvalidRequest for a closed one, for more than `MOST_INVITATIONS`, and for a name
         that cannot be stored."""
         if not can_store(rater):
-            raise InvalidRequest("the rater's name holds NUL or half of a surrogate pair, which cannot be kept")
+            raise InvalidRequest(Message("rater-name-not-kept"))
         secret = PREFIX + secrets.token_urlsafe(32)
         made = Invitation("ri_" + secrets.token_hex(8), project, round_id, rater, now, until)
         mine = equals(rounds.id, round_id), equals(rounds.project, project)
@@ -46,12 +47,12 @@ class InvitationStore:
             # Held to the end, so that the count is right and an erasure takes the invitation along.
             held = (await connection.execute(select(rounds.closed_at).where(*mine).with_for_update())).first()
             if held is None:
-                raise NotFound("there is no such rating round in this project")
+                raise NotFound(Message("round-not-found"))
             if held.closed_at is not None:
-                raise InvalidRequest("the round is closed")
+                raise InvalidRequest(Message("round-closed"))
             count = select(func.count()).select_from(rating_invitations).where(invited.round_id == round_id)
             if (await connection.execute(count)).scalar_one() >= MOST_INVITATIONS:
-                raise InvalidRequest(f"a round has at most {MOST_INVITATIONS} invitations")
+                raise InvalidRequest(Message("invitations-most", count=MOST_INVITATIONS))
             row = {"id": made.id, "round_id": round_id, "rater": rater, "created_at": now, "expires_at": until}
             await connection.execute(insert(rating_invitations), {**row, "hash": hash_key(secret), "revoked_at": None})
             event = await note(connection, "invitation.created", made, actor, now)

@@ -11,6 +11,7 @@ from app.domain.model import digest
 from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import STORED
 from app.storage.sql.tables import anchor_ratings, can_store, equals
+from saiten.core.messages import Message
 
 anchor = anchor_ratings.c
 
@@ -33,6 +34,6 @@ class AnchorStore:
         """Stores the ratings, replacing earlier ones with the same key."""
         text = ratings.model_dump_json()
         if not can_store(project, key):
-            raise InvalidRequest("the key of anchor ratings holds NUL or half of a surrogate pair")
+            raise InvalidRequest(Message("anchors-key-not-kept"))
         row = {"project": project, "key": digest(key), "ratings": text}
         await db.execute(self._engine, db.insert_or_replace(self._engine, anchor_ratings), row)

@@ -15,6 +15,7 @@ from app.storage.sql import engine as db
 from app.storage.sql.batches.rows import RECEIVING, STORED
 from app.storage.sql.tables import batches, equals
 from app.storage.sql.tables import links as table
+from saiten.core.messages import Message
 
 links = table.c
 
@@ -46,10 +47,10 @@ class LinkStore:
             # Held to the end, in the order of all who lock several: an erasure then takes the link along.
             held = select(batches.c.id).where(*mine).order_by(batches.c.id).with_for_update(key_share=True, read=True)
             if len((await connection.execute(held)).all()) < len(ids):
-                raise NotFound("a batch of this link was erased")
+                raise NotFound(Message("link-batch-erased"))
             known = select(func.count()).select_from(table).where(links.project == project)
             if (await connection.execute(known)).scalar_one() >= MOST_LINKS:
-                raise InvalidRequest(f"a project has at most {MOST_LINKS} links: delete one")
+                raise InvalidRequest(Message("links-most", most=MOST_LINKS))
             await connection.execute(insert(table), row)
 
     async def find(self, project: str, link_id: str) -> StoredLink | None:

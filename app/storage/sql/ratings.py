@@ -40,8 +40,7 @@ from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
 from app.storage.sql.engine import take_turn
 from app.storage.sql.sizes import RATING_SIZE, add_bytes, remove_sized
 from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
-
-UNSTORABLE = "holds a character that cannot be kept: NUL, or half of a surrogate pair"
+from saiten.core.messages import Message
 
 METHOD = "|validation:within-systems"
 """What the judge of a stored validation ends with: how it was computed. One by an earlier method is neither read nor
@@ -76,11 +75,11 @@ class RatingStore:
         """Stores all ratings or none. Raises NotFound if a rating names an evaluation or batch that the project does
         not have, and InvalidRequest if no column can hold a text; the `pointer` is the rating's number from 0."""
         if not can_store(project):
-            raise InvalidRequest(f"the project's name {UNSTORABLE}")
+            raise InvalidRequest(Message("project-name-not-kept"))
         for number, rating in enumerate(ratings):
             texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
             if not can_store(*filter(None, texts), *rating.ratings):
-                raise InvalidRequest(f"the rating {UNSTORABLE}", pointer=str(number))
+                raise InvalidRequest(Message("rating-not-kept"), pointer=str(number))
         replaced, grown = 0, 0
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
@@ -167,7 +166,7 @@ class RatingStore:
         """Removes the ratings that `wanted` names, and returns their number."""
         named = wanted.model_dump(exclude_none=True)
         if not named:
-            raise InvalidRequest(f"say which ratings: name at least one of {', '.join(RatingFilter.model_fields)}")
+            raise InvalidRequest(Message("ratings-unnamed", names=", ".join(RatingFilter.model_fields)))
         if not can_store(project, *named.values()):
             return 0
         these = [table.project == project, *conditions_of(wanted)]
@@ -201,7 +200,7 @@ class RatingStore:
         """Stores the exclusion, and returns whether it is new. Raises NotFound for an unknown round, and InvalidRequest
         beyond `MOST_EXCLUSIONS`."""
         if not can_store(project, exclusion.rater or ""):
-            raise InvalidRequest("the rater's name holds a character that cannot be kept", pointer="/rater")
+            raise InvalidRequest(Message("rater-name-character"), pointer="/rater")
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             count, same = func.count(), func.count().filter(excluded.key == identify_exclusion(exclusion))
@@ -209,11 +208,11 @@ class RatingStore:
             if held:
                 return False
             if known >= MOST_EXCLUSIONS:
-                raise InvalidRequest(f"at most {MOST_EXCLUSIONS:,} raters and rounds can be excluded")
+                raise InvalidRequest(Message("raters-excluded-most", maximum=MOST_EXCLUSIONS))
             if exclusion.round is not None:
                 this = select(rounds.id).where(rounds.id == exclusion.round, rounds.project == project)
                 if not can_store(exclusion.round) or (await connection.execute(this)).first() is None:
-                    raise NotFound("there is no such rating round in this project", pointer="/round")
+                    raise NotFound(Message("round-not-found"), pointer="/round")
             row = {"rater": exclusion.rater, "round_id": exclusion.round, "created_at": now}
             await connection.execute(
                 insert(t.rating_exclusions), {"project": project, "key": identify_exclusion(exclusion), **row}
@@ -274,7 +273,7 @@ class RatingStore:
         judge, text = asdict(replace(key, judge=key.judge + METHOD)), found.model_dump_json()
         # JSON has escapes for what a column cannot hold; the names do not.
         if not can_store(project, *judge.values()):
-            raise InvalidRequest("a judge's name holds NUL or half of a surrogate pair, which cannot be kept")
+            raise InvalidRequest(Message("judge-name-not-kept"))
         row = {"project": project, "key": digest(judge), "judge": canonical_json(judge), "validation": text}
         await db.execute(self._engine, db.insert_or_replace(self._engine, validations), row)
 
@@ -410,19 +409,19 @@ async def find_owners(
 
 def _find_absent(
     rating: HumanRating, evaluations: Collection[str], items: Mapping[str, Set[tuple[str, int | None]]]
-) -> str | None:
+) -> Message | None:
     """A sentence about what the rating names and the project does not have, else None. `items` are by batch."""
     if rating.evaluation is not None:
         known = rating.evaluation in evaluations
-        return None if known else f"there is no evaluation {rating.evaluation} in this project"
+        return None if known else Message("evaluation-named-not-found", evaluation=rating.evaluation)
     if rating.batch is None or rating.item is None:
         return None
     if rating.batch not in items:
-        return f"there is no batch {rating.batch} in this project"
+        return Message("batch-named-not-found", batch=rating.batch)
     if (rating.item, None) not in items[rating.batch]:
-        return f"the batch has no item {rating.item}"
+        return Message("batch-lacks-item", item=rating.item)
     if (rating.item, rating.candidate) not in items[rating.batch]:
-        return f"the batch's item {rating.item} has no candidate {rating.candidate}"
+        return Message("item-lacks-candidate", item=rating.item, candidate=rating.candidate)
     return None
 
 

@@ -40,6 +40,7 @@ from app.storage.sql.tables import (
     round_items,
     round_tasks,
 )
+from saiten.core.messages import Message
 
 rounds, item, task, rating = rating_rounds.c, round_items.c, round_tasks.c, human_ratings.c
 
@@ -54,7 +55,7 @@ class RoundStore:
     async def open_round(self, project: str, opened: RatingRound, drawn: RoundDraw) -> None:
         """Stores the round with what it drew. Raises NotFound if the project has no such batch."""
         if not can_store(project, opened.id, opened.batch):
-            raise NotFound("there is no such batch in this project")
+            raise NotFound(Message("batch-not-found"))
         mine = (batches.c.id == opened.batch) & (batches.c.project == project) & (batches.c.status != RECEIVING)
         row = {
             **opened.model_dump(exclude={"batch", "options", "signals"}),
@@ -72,7 +73,7 @@ class RoundStore:
             # Held to the end: an erasure then takes the round along.
             held = select(batches.c.id).where(mine).with_for_update(key_share=True, read=True)
             if (await connection.execute(held)).first() is None:
-                raise NotFound(f"there is no batch {opened.batch[:64]} in this project")
+                raise NotFound(Message("batch-named-not-found", batch=opened.batch[:64]))
             await connection.execute(insert(rating_rounds), row)
             for some in db.cut(items, ROWS):
                 await connection.execute(insert(round_items), some)
@@ -126,7 +127,7 @@ class RoundStore:
         cannot be stored.
         """
         if not can_store(rater):
-            raise InvalidRequest("the rater's name holds NUL or half of a surrogate pair, which cannot be kept")
+            raise InvalidRequest(Message("rater-name-not-kept"))
         async with db.change(self._engine) as connection:
             # Those who take from the round wait here for each other.
             locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()

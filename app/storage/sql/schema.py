@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 from app.domain.errors import InvalidRequest, SettingsInvalid
 from app.storage.sql.engine import LOCK, WAIT_SECONDS, file_of, read, write
 from app.storage.sql.tables import metadata
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -68,14 +69,8 @@ def refuse_unknown(connection: Connection) -> None:
     if found is None or found in known:
         return
     if is_older(found):
-        raise SettingsInvalid(
-            f"the database has revision {found[:64]}, and this version of Saiten upgrades only from {known[0]} on: "
-            f"make a backup, run `saiten database upgrade` at commit {LAST_CHAINED}, then start this version again"
-        )
-    raise SettingsInvalid(
-        f"the database was made by a newer version of Saiten (revision {found[:64]}; this one knows "
-        f"up to {known[-1]}): run that version, or have it take the schema back, or restore a backup"
-    )
+        raise SettingsInvalid(Message("database-older", revision=found[:64], oldest=known[0], commit=LAST_CHAINED))
+    raise SettingsInvalid(Message("database-newer", revision=found[:64], known=known[-1]))
 
 
 def is_empty(connection: Connection) -> bool:
@@ -189,11 +184,11 @@ async def revisions_above(engine: AsyncEngine, number: str) -> list[Revision]:
         await connection.run_sync(refuse_unknown)
     own = await find_revision(engine)
     if own is None:
-        raise InvalidRequest("the database has no tables yet: there is nothing to take back")
+        raise InvalidRequest(Message("database-empty"))
     there = [revision for revision in known_revisions() if revision.number <= own]
     if number not in {revision.number for revision in there}:
         below = ", ".join(revision.number for revision in there)
-        raise InvalidRequest(f"the database has revision {own}; it can go back to one of {below}")
+        raise InvalidRequest(Message("database-revision-unknown", own=own, below=below))
     return [revision for revision in reversed(there) if revision.number > number]
 
 

@@ -19,6 +19,7 @@ from app.storage.sql.batches.rows import RECEIVING
 from app.storage.sql.tables import batches, equals
 from app.storage.sql.tables import sequence_builds as builds
 from app.storage.sql.tables import sequences as table
+from saiten.core.messages import Message
 
 begun, built = table.c, builds.c
 
@@ -81,23 +82,21 @@ class SequenceStore:
         async with db.change(self._engine) as connection:
             found = (await connection.execute(held.with_for_update(key_share=True, read=True))).all()
             if len(found) < len({batch, sequence.baseline}):
-                raise NotFound("a batch was erased")
+                raise NotFound(Message("sequence-batch-erased"))
             others = select(func.count()).select_from(table).where(begun.project == project, begun.key != key)
             if (await connection.execute(others)).scalar_one() >= MOST_SEQUENCES:
-                raise InvalidRequest(
-                    f"a project has at most {MOST_SEQUENCES:,} sequences: delete one", pointer="/sequence"
-                )
+                raise InvalidRequest(Message("sequences-most", count=MOST_SEQUENCES), pointer="/sequence")
             await connection.execute(db.insert_or_ignore(connection, table), row)
             stored = (await connection.execute(select(table).where(*own).with_for_update())).one()
             if stored.batch_id != sequence.baseline:
-                raise InvalidRequest("was begun with another baseline just now", pointer="/sequence")
+                raise InvalidRequest(Message("sequence-begun-meanwhile"), pointer="/sequence")
             mine = equals(built.project, project), built.key == key
             place = (await connection.execute(select(built.night).where(*mine, built.batch_id == batch))).scalar()
             if place is not None:
                 return int(place)
             night = int((await connection.execute(select(func.max(built.night)).where(*mine))).scalar() or 0) + 1
             if night > MOST_NIGHTS:
-                raise InvalidRequest(f"has {MOST_NIGHTS:,} builds: begin another", pointer="/sequence")
+                raise InvalidRequest(Message("sequence-builds-most", count=MOST_NIGHTS), pointer="/sequence")
             entry = {"night": night, "batch_id": batch, "judged_at": now, "verdict": "inconclusive"}
             await connection.execute(builds.insert(), {"project": project, "key": key, **entry})
             return night

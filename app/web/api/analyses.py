@@ -16,6 +16,7 @@ from app.web.answers import answer_in_language
 from app.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from app.web.dependencies import Serving, may_write
 from app.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_lines
+from saiten.core.messages import Message
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -59,7 +60,7 @@ async def run_analysis(
     """
     model = REQUESTS.get(name)
     if model is None:
-        raise NotFound(f"the analyses are {', '.join(REQUESTS)}")
+        raise NotFound(Message("analyses-are", names=", ".join(REQUESTS)))
     limits: Limits = request.app.state.limits
     media_type = require_media_type(request.headers, JSON, NDJSON, CSV)
     # A JSON document is parsed in one piece, so its limit is lower than that of lines.
@@ -67,7 +68,7 @@ async def run_analysis(
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     if media_type == JSON:
         for option in request.query_params:
-            raise InvalidRequest("with a JSON body, send options in the body", pointer=f"/query/{option[:64]}")
+            raise InvalidRequest(Message("options-in-body"), pointer=f"/query/{option[:64]}")
         asked = await decode_as(model, body, limits, unlimited=("data",))
         report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
     else:
@@ -82,9 +83,9 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
         if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match", "records"}:
-            raise InvalidRequest("is not an option of this analysis", pointer=where)
+            raise InvalidRequest(Message("option-unknown"), pointer=where)
         if name in found:
-            raise InvalidRequest("is given more than once", pointer=where)
+            raise InvalidRequest(Message("given-twice"), pointer=where)
         found[name] = read_option(name, text, where)
     return found
 
@@ -98,7 +99,7 @@ def read_option(name: str, text: str, where: str) -> Any:
     try:
         return read_ranges(text)
     except ValueError:
-        raise InvalidRequest("must be like fluency=1:5,overall=0:1, each aspect once", pointer=where) from None
+        raise InvalidRequest(Message("scales-form"), pointer=where) from None
 
 
 def read_number(name: str, text: str, where: str) -> Any:
@@ -107,8 +108,8 @@ def read_number(name: str, text: str, where: str) -> Any:
     if kind is str:
         return text
     if not PLAIN_NUMBER.fullmatch(text):
-        raise InvalidRequest("must be a number", pointer=where)
+        raise InvalidRequest(Message("must-be-number"), pointer=where)
     try:
         return kind(text)
     except ValueError:
-        raise InvalidRequest("must be an integer", pointer=where) from None
+        raise InvalidRequest(Message("must-be-integer"), pointer=where) from None

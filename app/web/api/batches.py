@@ -52,6 +52,7 @@ from app.web.key_limits import require_money
 from app.web.limits import require_price
 from app.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
 from app.web.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
@@ -310,7 +311,7 @@ async def read_batch_results(
     """
     refuse_other_queries(request, "format", "after", "limit", "texts", "excel")
     if excel and written_as != "csv":
-        raise InvalidRequest("goes with format=csv", pointer="/query/excel")
+        raise InvalidRequest(Message("goes-with-csv"), pointer="/query/excel")
     project: str = request.state.project
     batch = await container.batches.find(project, batch_id)
     found = container.batches.results(project, batch_id, after=after, limit=limit)
@@ -376,7 +377,7 @@ async def follow_batch(
     find = partial(request.app.state.watch.look, project, batch_id)
     first = await container.batches.look(project, batch_id)
     if first is None:
-        raise NotFound("there is no such batch in this project")
+        raise NotFound(Message("batch-not-found"))
     stream = stream_events(first, find, make_rest(request))
     # Otherwise nginx holds events back until its buffer is full.
     return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -409,4 +410,4 @@ async def receive_batch(request: Request, batches: BatchService, spool: Spool) -
     try:
         return await batches.take_in(upload, spool, ndjson=upload.ndjson)
     except StrictJSONError as error:
-        raise invalid_json(str(error)) from None
+        raise invalid_json(error.message) from None

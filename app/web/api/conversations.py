@@ -17,6 +17,7 @@ from app.web.dependencies import Serving, refuse_other_queries
 from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import PROBLEMS, form, reads
+from saiten.core.messages import Message
 from saiten.core.plain_text import is_korean
 
 router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
@@ -82,5 +83,5 @@ async def read_conversation(
     project: str = request.state.project
     record = await container.scoring.evaluations.find(project, conversation_id)
     if record is None or not isinstance(record.request, ConversationRequest):
-        raise NotFound("there is no such conversation in this project")
+        raise NotFound(Message("conversation-not-found"))
     return await write_evaluation(container, project, record, include)

@@ -42,6 +42,7 @@ from app.web.idempotency import once
 from app.web.limits import evaluating, require_place, require_price
 from app.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
 from app.web.reasons import ask_reasons
+from saiten.core.messages import Message, Misfit
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -54,9 +55,9 @@ Include = Literal["trace", "request"]
 def require_zone(moment: datetime) -> datetime:
     """Raises ValueError for a moment without a time zone, or at an end of the calendar, which has no other zones."""
     if moment.tzinfo is None:
-        raise ValueError("must say its time zone, such as 2026-05-01T09:30:00Z")
+        raise Misfit(Message("time-zone-needed"))
     if not FIRST_YEAR < moment.year < LAST_YEAR:
-        raise ValueError("must be a date and time, such as 2026-05-01T09:30:00Z")
+        raise Misfit(Message("must-be-date-and-time"))
     return moment
 
 
@@ -162,7 +163,7 @@ async def read_evaluation(
     project: str = request.state.project
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
-        raise NotFound("there is no such evaluation in this project")
+        raise NotFound(Message("evaluation-not-found"))
     return await write_evaluation(container, project, record, include)
 
 

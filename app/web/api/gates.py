@@ -22,6 +22,7 @@ from app.web.problems import RequestRefused
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 router = APIRouter(prefix="/v1/gates", tags=["comparisons"])
 
@@ -51,10 +52,10 @@ async def create_gate(request: Request, container: Serving) -> Response:
     body, given = await receive_runs(request, GateRequest)
     if not may_write(request):
         if body.check_judge:
-            detail = "this key may only read, and checking the judge costs judge calls"
+            detail = Message("check-needs-write-key")
             raise RequestRefused(403, "insufficient-scope", detail)
         if body.keep:
-            raise RequestRefused(403, "insufficient-scope", "this key may only read, and a kept verdict is stored")
+            raise RequestRefused(403, "insufficient-scope", Message("keep-needs-write-key"))
 
     async def make() -> Response:
         report = await judge(request, container, body, given)

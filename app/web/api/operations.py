@@ -24,6 +24,8 @@ from app.web.problems import RequestRefused
 if TYPE_CHECKING:
     from app.container import Container
 
+from saiten.core.messages import Message
+
 router = APIRouter(tags=["operate"])
 probes = APIRouter(tags=["operate"])
 """The routes that a worker serves too."""
@@ -71,12 +73,12 @@ async def check_liveness() -> dict[str, str]:
 async def check_readiness(request: Request, container: Serving) -> dict[str, str]:
     """Whether the store answers. The judge is not checked: restarting Saiten would not repair it."""
     if request.app.state.draining:
-        raise RequestRefused(503, "stopping", "send new requests elsewhere")
+        raise RequestRefused(503, "stopping", Message("service-stopping"))
     try:
         async with asyncio.timeout(READY_SECONDS):
             await container.scoring.evaluations.ping()
     except TimeoutError:
-        raise StoreUnavailable(f"the database did not answer within {READY_SECONDS:g} s; check that it runs") from None
+        raise StoreUnavailable(Message("database-too-slow", seconds=READY_SECONDS)) from None
     return {"status": "ready"}
 
 

@@ -19,6 +19,7 @@ from app.web.dependencies import Serving, note, refuse_other_queries
 from app.web.idempotency import once
 from app.web.openapi import PROBLEMS, form, lines, reads, write_lines
 from app.web.rating_bodies import HUMAN, read_ratings
+from saiten.core.messages import Message
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
 
@@ -112,7 +113,7 @@ async def remove_ratings(request: Request, container: Serving, wanted: RatingQue
     """Removes the ratings that match the filter, which must not be empty, and returns their number."""
     refuse_other_queries(request, *RatingFilter.model_fields)
     if wanted == RatingFilter():
-        raise InvalidRequest("name an item, an evaluation, a batch or a rater", pointer="/query")
+        raise InvalidRequest(Message("ratings-filter-missing"), pointer="/query")
     removed = await container.ratings.service.remove_ratings(request.state.project, wanted)
     if removed:
         # Only ids that Saiten made: names of raters and items are the caller's texts.

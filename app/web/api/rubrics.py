@@ -70,7 +70,7 @@ async def read_rubric(container: Serving, rubric_id: str) -> dict[str, Any]:
     try:
         rubric = container.scoring.context.rubrics.get(rubric_id)
     except UnknownRubric as error:
-        raise NotFound(error.detail) from error
+        raise NotFound(error.message) from error
     return {**rubric.model_dump(mode="json"), "digest": rubric.digest}
 
 

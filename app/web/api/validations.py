@@ -24,6 +24,7 @@ from app.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_t
 from app.web.dependencies import Serving, refuse_other_queries
 from app.web.openapi import EXAMPLE, PROBLEMS, form, lines, reads
 from app.web.rating_bodies import HUMAN, read_ratings
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 router = APIRouter(prefix="/v1/validations", tags=["validations"])
@@ -139,7 +140,7 @@ class EvaluationLines:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._faults: list[tuple[str, str]] = []
+        self._faults: list[tuple[str, Message]] = []
         self._dialogues: list[str | None] = []
         self._traces: list[Trace] = []
 
@@ -148,7 +149,7 @@ class EvaluationLines:
         for line in filter(bytes.strip, block):
             number = len(self._traces)
             if number == self._limits.batch_items:
-                raise InvalidDocument([("", f"there may be at most {number} requests")])
+                raise InvalidDocument([("", Message("requests-most", maximum=number))])
             self._traces.append(Trace(1, ()))
             self._dialogues.append(None)
             try:
@@ -162,7 +163,7 @@ class EvaluationLines:
         try:
             value = parse_strict_json(line)
         except StrictJSONError as error:
-            raise InvalidDocument([("", str(error))]) from None
+            raise InvalidDocument([("", error.message)]) from None
         refuse_covered(value)
         item = validate(EvaluationLine, value, self._limits)
         require_rubric(item)
@@ -175,7 +176,7 @@ class EvaluationLines:
         if self._faults:
             raise InvalidDocument(self._faults)
         if not self._traces:
-            raise InvalidRequest("the body holds no request; send one JSON object per line")
+            raise InvalidRequest(Message("requests-body-empty"))
         owner = secrets.token_hex(8)
         clusters = find_clusters(lambda: self._traces)
         found = [None if cluster == ALONE else name_found(owner, cluster) for cluster in clusters]

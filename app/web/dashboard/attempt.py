@@ -28,11 +28,12 @@ from app.web.dashboard.language import mark, query
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from app.web.dependencies import Serving
 from app.web.limits import evaluating, require_price
-from app.web.problems import clip, faults_of, find_status, headers_of
+from app.web.problems import faults_of, find_status, headers_of
 from app.web.request_limits import count_request
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -202,7 +203,7 @@ async def show_pair(request: Request, container: Serving, project: Project, a: s
     records = [await container.scoring.evaluations.find(project, name) for name in (a, b)]
     found = [record for record in records if record and isinstance(record.request, EvaluationRequest)]
     if len(found) < 2:
-        raise NotFound("there are no such two evaluations of responses in this project")
+        raise NotFound(Message("attempts-not-found"))
     rubric = find_rubric(container, name_version(found[0].evaluation.rubric.id, None))
     names = dict.fromkeys(name for record in found for name in record.evaluation.aspects)
     known = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
@@ -242,7 +243,7 @@ def require_recent(request: Request, now: datetime) -> None:
     if not (since.isascii() and since.isdigit() and len(since) < 12) or not (
         0 <= now.timestamp() - int(since) < ELSEWHERE_SECONDS
     ):
-        raise NotFound("this response is not being scored; it may have been cancelled: score it again")
+        raise NotFound(Message("attempt-not-running"))
 
 
 @router.post("/try/{attempt_id}/cancel")
@@ -268,7 +269,7 @@ def show(
     status: int = HTTPStatus.OK,
     *,
     faults: Sequence[AttemptFault] = (),
-    trouble: str = "",
+    trouble: Message | None = None,
     added: bool = False,
 ) -> Response:
     """The form."""
@@ -301,10 +302,10 @@ def show_error(
     status = find_status(error)
     found = faults_of(error)
     if not found and isinstance(error, errors.RubricNotSupported | errors.LanguageNotSupported):
-        found = [("/rubric", error.detail)]
-    faults = [draft.fault(where, clip(what, 400)) for where, what in found[:20]]
+        found = [("/rubric", error.message)]
+    faults = [draft.fault(where, what) for where, what in found[:20]]
     faults = [fault._replace(target=response) if fault.target == "response" else fault for fault in faults]
-    trouble = "" if faults else clip(error.detail, 400)
+    trouble = None if faults else error.message
     page = show(request, container, draft, status, faults=faults, trouble=trouble)
     page.headers.update(headers_of(error, status))
     return page
@@ -353,7 +354,7 @@ class AttemptFault(NamedTuple):
 
     target: str
     label: str
-    detail: str
+    detail: Message
     row: int | None = None
 
 
@@ -383,7 +384,7 @@ class AttemptDraft:
             "judge": {"samples": int(samples) if is_number else samples, "explain": self.explain},
         }
 
-    def fault(self, where: str, detail: str) -> AttemptFault:
+    def fault(self, where: str, detail: Message) -> AttemptFault:
         """A fault of the request at its field of the form."""
         parts = where.strip("/").split("/")
         filled = [number for number, (_, text) in enumerate(self.context) if text]

@@ -34,6 +34,7 @@ from saiten.core.spreadsheet import Cell, write_rows
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -52,7 +53,7 @@ async def read_open(request: Request, container: Container, project: str) -> Ask
     """What the address asks for; raises InvalidRequest where there are no cases to be had."""
     asked = await read_asked(request, container, project)
     if asked.obstacle is not None:
-        raise InvalidRequest("name one to eight runs of one rubric that is installed, in `run`")
+        raise InvalidRequest(Message("runs-to-explore"))
     return asked
 
 

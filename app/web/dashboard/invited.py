@@ -28,6 +28,7 @@ from app.web.dashboard.page import (
 )
 from app.web.dependencies import Serving
 from app.web.request_limits import count_caller
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -52,7 +53,7 @@ async def enter_round(request: Request, container: Serving, round_id: str) -> Ra
         raise LoginNeeded("/", page="/invited")
     await count_caller(request, invitation.id, container.settings.key_requests_per_minute)
     if invitation.round != round_id:
-        raise NotFound("there is no such rating round in this project")
+        raise NotFound(Message("round-not-found"))
     return RatingVisitor(invitation.project, invitation)
 
 

@@ -59,6 +59,7 @@ from app.web.request_limits import count_request
 if TYPE_CHECKING:
     from app.container import Container
 from saiten.core.figures import round_figure
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -78,7 +79,7 @@ async def show_item(
     place = await locate(request, container, project, batch, position)
     if place is None:
         if position >= batch.counts.total or batch.status in ENDED:
-            raise NotFound("this run has no result at this position")
+            raise NotFound(Message("position-not-found"))
         return show_pending(request, batch)
     result = (await container.dashboard.browser.read(project, batch_id, [position])).get(position)
     if result is None:
@@ -96,7 +97,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     """One evaluation, of a run or not."""
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
-        raise NotFound("there is no such evaluation in this project")
+        raise NotFound(Message("evaluation-not-found"))
     asked = record.request
     if isinstance(asked, ConversationRequest):
         candidate = Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)

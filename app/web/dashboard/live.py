@@ -30,6 +30,7 @@ from saiten.core.wording import title_run
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 logger = logging.getLogger("saiten.web")
 
@@ -88,7 +89,7 @@ async def follow_runs(
     runs = {run_id: found for run_id, found in looked.items() if found is not None}
     news = await find_news(request, container, project)
     if not runs and news is None:
-        raise NotFound("there is none of these runs in this project")
+        raise NotFound(Message("runs-not-found"))
 
     language = speech_of(request).language
 

@@ -35,8 +35,9 @@ from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, coo
 from app.web.body import SMALL_BYTES, receive, require_media_type
 from app.web.dashboard.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
 from app.web.dependencies import Serving, may_write
-from app.web.languages import LANGUAGES, tell_sentence
+from app.web.languages import LANGUAGES, say_message, tell_sentence
 from app.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
+from saiten.core.messages import Message
 from saiten.core.wording import name_run, title_run
 
 POLICY = (
@@ -56,7 +57,7 @@ THEMES = ("light", "dark")
 LEAST_BYTES = 1024
 """Smaller pages are not worth compressing."""
 
-Faults = Sequence[tuple[str, str]]
+Faults = Sequence[tuple[str, Message]]
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -126,7 +127,7 @@ def environment_of(language: str) -> Environment:
         asset=asset_address,
         fmt=speech.formats,
         term=speech.term,
-        tell=partial(tell_sentence, language),
+        tell=partial(tell, language),
         lang_of=lang_of,
         pick=lambda phrase: pick(phrase, language),
         query=query,
@@ -135,6 +136,14 @@ def environment_of(language: str) -> Environment:
         title_run=title_run,
     )
     return made
+
+
+def tell(language: str, what: str | Message) -> str:
+    """A sentence in the language; of stored texts as far as they are known."""
+    return clip(say_message(what, language), MOST_TOLD) if isinstance(what, Message) else tell_sentence(language, what)
+
+
+MOST_TOLD = 400
 
 
 class Page(Response):
@@ -251,7 +260,7 @@ class LoginNeeded(RequestRefused):
     """A visitor without a valid key; `address` is the page to show after the login, which is on `page`."""
 
     def __init__(self, address: str, *, page: str = "/login") -> None:
-        detail = "sign in with a key that `saiten keys create` made"
+        detail = Message("sign-in-needed")
         super().__init__(401, "unauthorized", detail)
         self.address = address
         self.page = page
@@ -269,14 +278,14 @@ def show_error(request: Request, error: SaitenError) -> Response:
         address = own_address(error.address)
         return redirect(query(error.page, next=None if address == "/" else address))
     status = find_status(error)
-    faults = [(clip(where), clip(what)) for where, what in faults_of(error)[:20] if where]
-    return show_status(request, status, clip(error.detail, 400), faults=faults, headers=headers_of(error, status))
+    faults = [(clip(where), what) for where, what in faults_of(error)[:20] if where]
+    return show_status(request, status, error.message, faults=faults, headers=headers_of(error, status))
 
 
 def show_status(
-    request: Request, status: int, detail: str = "", *, faults: Faults = (), headers: ExtraHeaders = None
+    request: Request, status: int, detail: Message | None = None, *, faults: Faults = (), headers: ExtraHeaders = None
 ) -> Response:
-    """The page of a status; `detail` is the API's own English sentence."""
+    """The page of a status; `detail` is the API's own sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)
     if status == HTTPStatus.FORBIDDEN and is_invited(request):
         advice = mark("Your link lets you rate in one round, and nothing else.")
@@ -328,7 +337,7 @@ async def read_asset(request: Request, version: str, name: str) -> Response:
     """The file, cacheable forever only under its current address."""
     found = read_assets().get(name)
     if found is None:
-        raise NotFound("there is no such file")
+        raise NotFound(Message("asset-not-found"))
     caching = FOREVER if asset_address(name) == f"/assets/{version}/{name}" else "no-cache"
     return Response(found, headers={"Cache-Control": caching}, media_type=TYPES[name.rpartition(".")[2]])
 
@@ -370,7 +379,7 @@ async def read_form(request: Request, most: int = FORM_BYTES) -> Form:
         # To decode a megabyte takes a third of a second.
         return parse_form(body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(parse_form, body)
     except ValueError:
-        raise InvalidRequest("the form cannot be read; send it again from its page") from None
+        raise InvalidRequest(Message("form-unreadable")) from None
 
 
 def parse_form(body: bytes) -> Form:
@@ -385,7 +394,7 @@ def require_same_origin(request: Request) -> None:
     foreign = site not in {"", "same-origin", "none"}
     elsewhere = bool(origin) and origin.partition("://")[2] != request.headers.get("host", "")
     if foreign or (elsewhere and not site):
-        detail = "send the form from this service's own page"
+        detail = Message("form-from-other-site")
         raise RequestRefused(403, "cross-site-form", detail)
 
 
@@ -426,7 +435,7 @@ async def enter_to_write(request: Request) -> str:
 def require_write(request: Request) -> None:
     """Raises RequestRefused (403) for a visitor whose key may only read."""
     if not may_write(request):
-        detail = "your key may only read; sign in with one that `saiten keys create --scope write` made"
+        detail = Message("sign-in-to-write")
         raise RequestRefused(403, "insufficient-scope", detail)
 
 

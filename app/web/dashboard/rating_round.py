@@ -24,6 +24,7 @@ from app.web.dashboard.page import PageRoute, WritableProject, is_secure, read_f
 from app.web.dashboard.rating_form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
 from app.web.dashboard.run_names import name_measures
 from app.web.dependencies import Serving, may_write
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -101,7 +102,7 @@ async def revoke_invitation(
     if not await store.revoke(
         project, round_id, invitation_id, now=datetime.now(UTC), actor=request.state.actor
     ) and invitation_id not in {one.id for one in await store.list(project, round_id)}:
-        raise NotFound("there is no such invitation in this round")
+        raise NotFound(Message("invitation-not-found"))
     return redirect(f"/rate/{round_id}#invite")
 
 
@@ -151,7 +152,7 @@ async def show_one(
     found = await container.ratings.rounds.find(project, round_id)
     progress = (await container.ratings.rounds.progress(project, [round_id])).get(round_id)
     if progress is None:
-        raise NotFound("there is no such rating round in this project")  # erased with its run a moment ago
+        raise NotFound(Message("round-not-found"))  # erased with its run a moment ago
     batch = await container.batches.look(project, found.batch)
     rubric = find_rubric(container, batch.rubric_name) if batch else None
     return render(

@@ -19,6 +19,7 @@ from app.web.text_difference import MOST_PAIRS, Piece, compare_texts, replace_te
 
 if TYPE_CHECKING:
     pass
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -38,7 +39,7 @@ async def download_rubric(container: Serving, project: Project, name: str) -> Re
     rubric = find(rubrics, name)
     text = rubrics.text(rubric.name)
     if text is None:
-        raise NotFound(f"the rubric {rubric.name} has no file")
+        raise NotFound(Message("rubric-without-file", names=rubric.name))
     # Named as `rubrics/` names it. An id holds nothing that would have to be quoted.
     older = "" if rubric.version == find(rubrics, rubric.id).version else f".v{rubric.version}"
     headers = {"Content-Disposition": f'attachment; filename="{rubric.id}{older}.yaml"', "Cache-Control": "no-store"}
@@ -86,7 +87,7 @@ def find(rubrics: RubricSource, name: str) -> Rubric:
     try:
         return rubrics.get(name)
     except UnknownRubric as error:
-        raise NotFound(error.detail) from error
+        raise NotFound(error.message) from error
 
 
 class TextChange(NamedTuple):

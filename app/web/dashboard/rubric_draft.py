@@ -29,11 +29,11 @@ from app.web.body import while_connected
 from app.web.dashboard.page import Form, PageRoute, Project, WritableProject, read_form, render
 from app.web.dependencies import Serving, may_write
 from app.web.limits import evaluating, require_price
-from app.web.problems import clip
 from app.web.request_limits import count_request
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -69,7 +69,7 @@ class DialogueFault(NamedTuple):
 
     number: int
     where: str
-    detail: str
+    detail: Message
 
 
 class TriedDialogue(NamedTuple):
@@ -77,7 +77,7 @@ class TriedDialogue(NamedTuple):
 
     asked: Asked
     evaluation: Evaluation | None = None
-    trouble: str = ""
+    trouble: Message | None = None
 
 
 class CheckedDraft(NamedTuple):
@@ -108,7 +108,7 @@ async def try_draft(request: Request, container: Serving, project: WritableProje
     try:
         estimate = estimate_draft(checked.rubric, checked.asked, context)
     except InvalidRequest as error:  # the judge does not take such a rubric
-        return show(request, draft, checked, status=422, trouble=clip(error.detail, 400))
+        return show(request, draft, checked, status=422, trouble=error.message)
     if form.get("action") != "score" or draft.seen != draft.digest:
         return show(request, draft, checked, estimate=estimate)
     context = replace(context, rubrics=RubricSource([checked.rubric.model_copy(update={"id": DRAFT})]))
@@ -125,7 +125,7 @@ def show(
     checked: CheckedDraft | None = None,
     *,
     status: int = 200,
-    trouble: str = "",
+    trouble: Message | None = None,
     estimate: EstimateReport | None = None,
     tried: Sequence[TriedDialogue] = (),
 ) -> Response:
@@ -163,7 +163,7 @@ async def score(
                 await admit([single], context, scope)
                 record = await evaluate(single, context, scope)
     except (InvalidRequest, errors.LimitReached, errors.UpstreamError, errors.StoreError) as error:
-        return TriedDialogue(asked, trouble=clip(error.detail, 400))
+        return TriedDialogue(asked, trouble=error.message)
     return TriedDialogue(asked, record.evaluation)
 
 
@@ -187,15 +187,15 @@ def read_dialogues(text: str, rubric: Rubric, limits: Limits) -> tuple[list[Aske
     is_json = text.lstrip().startswith("{")
     parts = [part for part in (text.split("\n") if is_json else re.split(r"\n\s*\n", text)) if part.strip()]
     if not 1 <= len(parts) <= MOST_DIALOGUES:
-        return [], [DialogueFault(0, "", f"give 1 to {MOST_DIALOGUES} dialogues")]
+        return [], [DialogueFault(0, "", Message("dialogues-to-try", count=MOST_DIALOGUES))]
     asked, faults = list[Asked](), list[DialogueFault]()
     for number, part in enumerate(parts, start=1):
         try:
             asked.append(read_dialogue(part, rubric, limits, is_json=is_json))
         except InvalidDocument as error:
-            faults += [DialogueFault(number, where, clip(what)) for where, what in error.faults[:MOST_FAULTS]]
+            faults += [DialogueFault(number, where, what) for where, what in error.faults[:MOST_FAULTS]]
         except (StrictJSONError, InvalidRequest) as error:
-            faults.append(DialogueFault(number, "", clip(str(error))))
+            faults.append(DialogueFault(number, "", error.message))
     return asked, faults[:MOST_FAULTS]
 
 
@@ -210,7 +210,7 @@ def read_dialogue(text: str, rubric: Rubric, limits: Limits, *, is_json: bool) -
     else:
         matches = [UTTERANCE.fullmatch(line.strip()) for line in text.strip().split("\n")]
         if None in matches:
-            raise InvalidRequest("each line is to be NAME: text")
+            raise InvalidRequest(Message("dialogue-line-form"))
         said = [{"speaker": one[1].strip(), "text": one[2].strip()} for one in matches if one]
         given = {"turns": said, "infer_roles": True} if whole else {"context": said[:-1], "response": said[-1]["text"]}
     common = {**given, "rubric": rubric.name, "judge": {"explain": True}}

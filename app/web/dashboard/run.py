@@ -37,6 +37,7 @@ from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
+from app.web.problems import title_of
 
 MOST_ROWS = 100
 MOST_LOOKED_AT = 100
@@ -437,9 +438,9 @@ def make_bill(batch: Batch) -> dict[str, float | None]:
     }
 
 
-def titles_of(kind: type[SaitenError]) -> dict[str, str]:
+def titles_of(kind: type[SaitenError]) -> dict[str, Message]:
     """The titles of an error and of all below it, by code."""
-    found = {kind.code: kind.title}
+    found = {kind.code: title_of(kind.code)}
     for below in kind.__subclasses__():
         found |= titles_of(below)
     return found

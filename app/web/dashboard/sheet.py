@@ -24,6 +24,7 @@ from app.web.dashboard.invited import RatingVisitor, RoundVisitor, require_rater
 from app.web.dashboard.language import query
 from app.web.dashboard.page import Form, PageRoute, read_form, redirect, render
 from app.web.dependencies import Serving
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.container import Container
@@ -116,7 +117,7 @@ async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor
         return redirect(f"/rate/{round_id}")
     sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
-        raise NotFound("this response was not given to this rater in this round")
+        raise NotFound(Message("response-of-other-rater"))
     ratings, comment, task = read_ratings(form, sheet.aspects), form.raw("comment"), sheet.task
     marked, starred = read_marks(form, sheet.conversation), form.get("starred") == "yes"
     rounds = container.ratings.rounds

@@ -33,6 +33,7 @@ from app.web.request_limits import count_request
 
 if TYPE_CHECKING:
     from app.container import Container
+from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -143,13 +144,13 @@ async def read_upload(request: Request, most: int) -> UploadFile | None:
     except MultiPartException:
         if refused:
             raise refused[0] from None
-        raise InvalidRequest("the form cannot be read; send it again from its page") from None
+        raise InvalidRequest(Message("form-unreadable")) from None
     file = form.get("file")
     if isinstance(file, UploadFile) and 0 < (file.size or 0) <= most:
         return file
     await form.close()
     if isinstance(file, UploadFile) and file.size:
-        raise RequestRefused(413, "body-too-large", f"a file may have at most {most} bytes")
+        raise RequestRefused(413, "body-too-large", Message("file-upload-bytes-most", maximum=most))
     return None
 
 
@@ -251,7 +252,7 @@ async def keep_or_discard(request: Request, container: Container, project: str, 
     try:
         name = check_name(form.get("name"), container.settings.limits)
     except InvalidRequest as error:
-        return await show_report(request, container, project, upload, asked, name=form.get("name"), fault=error.detail)
+        return await show_report(request, container, project, upload, asked, name=form.get("name"), fault=error.message)
     kept = await while_connected(request, datasets.keep(project, upload, asked, name))
     if isinstance(kept, FileReport):
         return redirect(address_of(upload, asked))
@@ -267,7 +268,7 @@ async def show_report(
     asked: FileQuestion,
     *,
     name: str | None = None,
-    fault: str = "",
+    fault: Message | None = None,
 ) -> Response:
     """The page of the file."""
     datasets = container.dashboard.datasets

@@ -185,11 +185,11 @@ def main() -> None:
     sys.exit(run(saiten))
 
 
-def run(group: Callable[..., Any], *reported: type[Exception], say: Callable[[str], str] = str) -> int:
+def run(group: Callable[..., Any], *reported: type[Exception], say: Callable[[Any], str] = str) -> int:
     """Runs the command of this process's arguments and returns its exit code.
 
-    Errors of the types `reported`, which have a `detail` as a SaitenError has, are told in one line as well; `say`
-    puts a detail into the process's language.
+    Errors of the types `reported` are told in one line as well; `say` puts the `message` that they carry, or else a
+    `detail`, into the process's language.
     """
     told: tuple[type[Exception], ...] = (SaitenError, *reported)
     try:
@@ -202,7 +202,7 @@ def run(group: Callable[..., Any], *reported: type[Exception], say: Callable[[st
         error.show()
         return error.exit_code
     except told as error:
-        click.echo(f"saiten: {say(getattr(error, 'detail', str(error)))}", err=True)
+        click.echo(f"saiten: {say(getattr(error, 'message', None) or getattr(error, 'detail', str(error)))}", err=True)
         return exits.UNUSABLE if isinstance(error, InputUnusable) else exits.COULD_NOT_RUN
     except OutputFailed as failure:
         discard_output()

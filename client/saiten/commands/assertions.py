@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.commands.gate_settings import ASSERTIONS, NAME
 from saiten.core.faults import explain
-from saiten.core.language import mark, tell
+from saiten.core.language import say, tell
+from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import clip, printable
 
 LATENCY = "latency_ms"
@@ -43,9 +44,7 @@ class Assertion(BaseModel):
     def _has_one(self) -> Assertion:
         asked = [name for name in type(self).model_fields if name != "items" and getattr(self, name) is not None]
         if len(asked) != 1:
-            raise ValueError(
-                mark("name one of contains, not_contains, matches, not_matches, max_characters, max_latency_ms")
-            )
+            raise Misfit(Message("assertion-names-one"))
         return self
 
     @property
@@ -139,7 +138,7 @@ def read_assertions(path: str | None = None) -> list[Assertion]:
             found.append(Assertion.model_validate(table))
             compile_pattern(found[-1], where)
         except ValidationError as error:
-            faults += [f"{where}{at.replace('/', '.')}: {what}" for at, what in explain(error, table, tell=tell)]
+            faults += [f"{where}{at.replace('/', '.')}: {say(what)}" for at, what in explain(error, table)]
     if faults:
         raise InvalidItems(shorten_faults(faults))
     return found

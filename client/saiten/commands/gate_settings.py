@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.core.errors import ServiceRefused
-from saiten.core.faults import LIMITS, MESSAGES, explain, pointer
-from saiten.core.language import suggest, tell
+from saiten.core.faults import explain, pointer
+from saiten.core.language import say, suggest, tell
+from saiten.core.messages import Message
 
 VALIDATIONS = "/v1/validations/gates"
 UNFIT = 422
@@ -114,16 +115,16 @@ def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> 
         try:
             return GateSettings.model_validate(given)
         except ValidationError as error:
-            found = explain(error, given, tell=tell)
+            found = [(where, say(what)) for where, what in explain(error, given)]
     raise InvalidItems(shorten_faults([name_fault(where, what, options, name) for where, what in found]))
 
 
 def find_unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """What TOML has and JSON has not: a date, a time, a number that is not finite."""
     if isinstance(value, date | time):
-        yield where, tell(MESSAGES["string_type"])
+        yield where, say(Message("must-be-text"))
     elif isinstance(value, float) and not isfinite(value):
-        yield where, tell(LIMITS["finite_number"])
+        yield where, say(Message("must-be-finite"))
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
     for name, part in parts:
         yield from find_unwritable(part, where + pointer([name]))

@@ -22,7 +22,8 @@ from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused
 from saiten.core.formats.encodings import find_encoding
 from saiten.core.formats.errors import UnreadableInput
-from saiten.core.language import mark, tell
+from saiten.core.language import mark, say, tell
+from saiten.core.messages import Message
 from saiten.core.plain_text import clip, escape_controls, printable
 from saiten.core.spreadsheet import FORMULA as UNDEFUSED
 from saiten.core.spreadsheet import write_rows
@@ -212,14 +213,14 @@ def parse_lines(body: bytes) -> Iterator[Record]:
         try:
             yield number, parse_strict_json(line)
         except StrictJSONError as error:
-            yield number, Unread(str(error))
+            yield number, Unread(say(error.message))
 
 
 def parse_array(body: bytes) -> Iterator[Record]:
     """The elements of a JSON array, numbered from 1; raises StrictJSONError."""
     found = parse_strict_json(body)
     if not isinstance(found, list):
-        raise StrictJSONError(tell("the document is not a list of ratings"))
+        raise StrictJSONError(Message("not-a-list-of-ratings"))
     yield from enumerate(found, start=1)
 
 
@@ -295,7 +296,7 @@ def read_row(row: list[str], columns: list[str]) -> Row | Unread:
             elif cell.strip():
                 record["ratings"][name] = number_of(cell.strip(), name)
     except Unfit as unfit:
-        return Unread(str(unfit))
+        return Unread(say(unfit.message))
     if not record["ratings"]:
         return Unread(tell("rates nothing; leave the row out"))
     return record
@@ -304,7 +305,7 @@ def read_row(row: list[str], columns: list[str]) -> Row | Unread:
 def count_of(cell: str) -> int:
     """A candidate's number; raises Unfit."""
     if not COUNT.fullmatch(cell):
-        raise Unfit(tell("'candidate' is not a whole number from 0"))
+        raise Unfit(Message("candidate-not-whole"))
     return int(cell)
 
 
@@ -312,7 +313,7 @@ def truth_of(cell: str) -> bool:
     """Whether a rating is simulated; raises Unfit."""
     found = BOOLEANS.get(cell.lower())
     if found is None:
-        raise Unfit(tell("'simulated' is neither true nor false"))
+        raise Unfit(Message("simulated-not-boolean"))
     return found
 
 

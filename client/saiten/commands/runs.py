@@ -24,7 +24,7 @@ from saiten.connection import Connection, see_through
 from saiten.core.errors import BatchStopped, SaitenError, ServiceRefused
 from saiten.core.faults import explain
 from saiten.core.formats import FoundItem
-from saiten.core.language import tell
+from saiten.core.language import say, tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.wording import lift, read_signature
 from saiten.reading import read
@@ -150,8 +150,8 @@ def parse_result(where: str, value: object) -> ResultLine:
     try:
         found = ResultLine.model_validate(value)
     except ValidationError as error:
-        pointer, detail = explain(error, value, tell=tell)[0]
-        raise InvalidItems(f"{where}: {pointer or tell('the result')}: {detail}") from None
+        pointer, detail = explain(error, value)[0]
+        raise InvalidItems(f"{where}: {pointer or tell('the result')}: {say(detail)}") from None
     if found.status != "failed" and not (found.aspects and found.rubric):
         raise InvalidItems(tell("{where}: this result has no aspects or names no rubric", where=where))
     return found

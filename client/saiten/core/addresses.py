@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from saiten.core.messages import Message, Misfit
+
 
 def is_http_url(written: str) -> bool:
     """Whether it is http(s)://HOST…, with a host that a resolver takes and a port from 1 to 65535."""
@@ -17,7 +19,7 @@ def is_http_url(written: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """The key of a service, which a header can hold; raises ValueError where it cannot."""
+    """The key of a service, which a header can hold; raises Misfit where it cannot."""
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError("must be a key that `saiten keys create` made: printable ASCII without spaces")
+        raise Misfit(Message("key-form"))
     return key

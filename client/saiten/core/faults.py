@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args
 
+from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import clip
-from saiten.core.wording import hint
+from saiten.core.wording import NEAR, find_near
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
 MOST_UNKNOWN = 8
-MORE = "holds {more} more fields that are not known here"
 
-MESSAGES = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a field that is known here",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "dict_type": "must be an object",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "string_type": "must be a text",
-    "int_type": "must be an integer",
-    "int_from_float": "must be an integer",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "literal_error": "must be {expected}",
-    "too_short": "must hold at least {min_length}",
-    "too_long": "may hold at most {max_length}",
-    "string_pattern_mismatch": "must match {pattern}",
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "missing": ("is-missing",),
+    "extra_forbidden": ("unknown-field",),
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), ("must-be-object",)),
+    **dict.fromkeys(("tuple_type", "list_type"), ("must-be-list",)),
+    "string_type": ("must-be-text",),
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), ("must-be-integer",)),
+    "int_parsing_size": ("integer-too-large",),
+    **dict.fromkeys(("float_type", "float_parsing"), ("must-be-number",)),
+    **dict.fromkeys(("bool_type", "bool_parsing"), ("must-be-boolean",)),
+    "literal_error": ("must-be-one-of", "expected"),
+    "too_short": ("must-hold-at-least", "min_length"),
+    "too_long": ("may-hold-at-most", "max_length"),
+    "string_pattern_mismatch": ("must-match", "pattern"),
+    "string_too_short": ("text-too-short", "min_length"),
+    "string_too_long": ("text-too-long", "max_length"),
+    "string_unicode": ("must-be-unicode",),
+    "greater_than": ("must-be-greater", "gt"),
+    "greater_than_equal": ("must-be-at-least", "ge"),
+    "less_than": ("must-be-less", "lt"),
+    "less_than_equal": ("must-be-at-most", "le"),
+    "finite_number": ("must-be-finite",),
+    "none_required": ("must-be-null",),
+    **dict.fromkeys(("datetime_type", "datetime_object_invalid"), ("must-be-time",)),
+    **dict.fromkeys(("datetime_parsing", "datetime_from_date_parsing"), ("not-a-time", "error")),
+    "timezone_naive": ("time-zone-not-allowed",),
+    "timezone_aware": ("time-zone-missing",),
+    "invalid_key": ("keys-must-be-texts",),
 }
-"""Pydantic's error types in the terms of JSON."""
-
-LIMITS = {
-    "greater_than": "should be greater than {gt:g}",
-    "greater_than_equal": "should be greater than or equal to {ge:g}",
-    "finite_number": "should be a finite number",
-    "string_too_short": "must have at least {min_length:,} characters",
-    "string_too_long": "may have at most {max_length:,} characters",
-}
-"""Further types that a file of a command can meet. The service has pydantic's own words for them."""
+"""Pydantic's types of errors in the terms of JSON: a message's id, and what of the error's context it holds."""
 
 
 def pointer(location: Sequence[str | int]) -> str:
@@ -51,16 +53,11 @@ def pointer(location: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def explain(
-    error: ValidationError,
-    value: Any,
-    model: type[BaseModel] | None = None,
-    tell: Callable[..., str] | None = None,
-) -> list[tuple[str, str]]:
-    """Each fault's JSON pointer with its message, without the caller's value, each once: in English, or as `tell` of
-    `saiten.core.language` tells it. Unknown fields are told which field of the `model` they may mean."""
+def explain(error: ValidationError, value: Any, model: type[BaseModel] | None = None) -> list[tuple[str, Message]]:
+    """Each fault's JSON pointer with its message, without the caller's value, each once. Unknown fields are told which
+    field of the `model` they may mean."""
     faults = error.errors(include_url=False, include_input=False)
-    found = {(locate(fault, value), describe(fault, tell)): fault["type"] for fault in faults}
+    found = {(locate(fault, value), describe(fault)): fault["type"] for fault in faults}
     unknown = [fault for fault, kind in found.items() if kind == "extra_forbidden"]
     for fault in unknown[MOST_UNKNOWN:]:
         del found[fault]
@@ -71,14 +68,19 @@ def explain(
     more = len(unknown) - MOST_UNKNOWN
     if more <= 0:
         return kept
-    return [*kept, ("", (tell or str.format)(MORE, more=more))]
+    return [*kept, ("", Message("more-unknown-fields", more=more))]
 
 
-def suggest(where: str, what: str, names: Sequence[str]) -> str:
+def suggest(where: str, what: Message, names: Sequence[str]) -> Message:
     """What is wrong at a pointer; of an unknown field, with the name that is like it, if one is."""
-    if what != MESSAGES["extra_forbidden"] or not names:
-        return what
-    return what + hint(where.rpartition("/")[2], names)
+    near = find_near(where.rpartition("/")[2], names) if what.id == "unknown-field" else ""
+    return Message("unknown-field-near", near=repr(near)) if near else what
+
+
+def suggest_name(name: str, known: Iterable[str], cutoff: float = NEAR) -> Message | str:
+    """A question with the nearest known name, which ends a sentence; empty if none is near."""
+    near = find_near(name, known, cutoff)
+    return Message("did-you-mean", near=repr(near)) if near else ""
 
 
 @cache
@@ -109,13 +111,20 @@ def find_ancestors(pointers: Iterable[str]) -> set[str]:
     return found
 
 
-def describe(fault: ErrorDetails, tell: Callable[..., str] | None = None) -> str:
-    """What is wrong, in the terms of JSON, without the caller's value: in English, or as `tell` tells it."""
-    known = MESSAGES.get(fault["type"]) or (LIMITS.get(fault["type"]) if tell else None)
-    if known is not None:
-        return (tell or str.format)(known, **fault.get("ctx", {}))
-    message = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return tell(message) if tell else message
+def describe(fault: ErrorDetails) -> Message:
+    """What is wrong, in the terms of JSON, without the caller's value."""
+    context = fault.get("ctx", {})
+    if isinstance(error := context.get("error"), Misfit):
+        return error.message
+    if fault["type"] in FAULTS:
+        name, *values = FAULTS[fault["type"]]
+        return Message(name, **{value: shorten(context[value]) for value in values})
+    return Message("verbatim", text=fault["msg"].removeprefix("Value error, ").removeprefix("Input "))
+
+
+def shorten(value: Any) -> Any:
+    """A bound as it is written: 1 for 1.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def locate(fault: ErrorDetails, value: Any) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from saiten.core.messages import Message
 from saiten.core.wording import find_near
 
 LANGUAGES = ("en", "ja", "ko")
@@ -51,6 +52,11 @@ def tell(message: str, /, **values: Any) -> str:
     """The message in the process's language, with its values in the places that it names."""
     told = current.gettext(message) if message else ""
     return told.format(**values) if values else told
+
+
+def say(message: Message) -> str:
+    """The message in the process's language."""
+    return message.say(language)
 
 
 def tell_all(*messages: str) -> tuple[str, ...]:

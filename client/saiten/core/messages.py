@@ -67,6 +67,14 @@ class Message:
         return rebuild, (self.id, dict(self.values))
 
 
+class Misfit(ValueError):
+    """A value that does not fit, and a message that says why."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
+
+
 def rebuild(name: str, values: Mapping[str, Any]) -> Message:
     """A message of these parts: as it is unpickled, and as it is read again from JSON."""
     return Message(name, **{key: read_value(value) for key, value in values.items()})

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NoReturn
 
+from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import clip
 
 MARK = b"\xef\xbb\xbf"
@@ -25,11 +26,11 @@ DIGITS = 20
 """The most characters of an integer, since reading one takes quadratic time."""
 
 
-SAME_KEY = "an object holds the same key twice"
-BYTE_ORDER_MARK = "the document starts with a byte order mark; send plain UTF-8"
+SAME_KEY = Message("json-same-key")
+BYTE_ORDER_MARK = Message("json-byte-order-mark")
 
 
-class StrictJSONError(ValueError):
+class StrictJSONError(Misfit):
     """What is wrong, in one sentence that never quotes the document."""
 
 
@@ -44,7 +45,7 @@ def parse_strict_json(body: bytes) -> Any:
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise StrictJSONError(f"the document is not UTF-8 (byte {error.start})") from None
+        raise StrictJSONError(Message("not-utf-8", place=error.start)) from None
     value = read_strict_json(text)
     refuse_surrogates(value, text, 0, len(text))
     return value
@@ -52,17 +53,19 @@ def parse_strict_json(body: bytes) -> Any:
 
 def parse_line(line: bytes, number: int) -> Any:
     """The value of a line of NDJSON; raises StrictJSONError that names the line."""
-    note = f"line {number}: "
     try:
         return parse_strict_json(line)
     except StrictJSONError as error:
-        raise StrictJSONError(note + str(error).replace("line 1 column", "column")) from None
+        fault = error.message
+        if fault.id == "json-invalid":  # in a line of its own
+            fault = Message("json-invalid-in-line", reason=fault.values["reason"], column=fault.values["column"])
+        raise StrictJSONError(Message("fault-at", where=Message("line", number=number), fault=fault)) from None
 
 
 def read_integer(digits: str) -> int:
     """The integer; raises StrictJSONError beyond 20 characters."""
     if len(digits) > DIGITS:
-        raise StrictJSONError("a number is too large")
+        raise StrictJSONError(Message("json-number-too-large"))
     return int(digits)
 
 
@@ -74,10 +77,11 @@ def read_strict_json(text: str, *, parse_int: Callable[[str], Any] = read_intege
     try:
         return strict_decoder(parse_int).decode(text)
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        raise StrictJSONError(f"the document is not valid JSON: {error.msg} at {where}") from None
+        raise StrictJSONError(
+            Message("json-invalid", reason=error.msg, line=error.lineno, column=error.colno)
+        ) from None
     except RecursionError:
-        raise StrictJSONError("the document is nested too deeply") from None
+        raise StrictJSONError(Message("json-too-deep")) from None
 
 
 @lru_cache(maxsize=8)
@@ -111,26 +115,26 @@ def _search_surrogates(value: Any) -> None:
         elif isinstance(part, list):
             left += part
         elif isinstance(part, str) and SURROGATES.search(part):
-            raise StrictJSONError("a string holds a lone surrogate")
+            raise StrictJSONError(Message("json-lone-surrogate"))
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise StrictJSONError(f"{name} is not a JSON number")
+    raise StrictJSONError(Message("json-not-a-number", name=name))
 
 
 def _number(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise StrictJSONError("a number is too large")
+        raise StrictJSONError(Message("json-number-too-large"))
     return value
 
 
-class Unfit(ValueError):
+class Unfit(Misfit):
     """What is wrong with one record, in words that follow its line number."""
 
 
 def number_of(cell: str, name: str) -> float:
     """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
     if not NUMBER.fullmatch(cell):
-        raise Unfit(f"{clip(name)!r} is not a number; a cell without a value is left empty")
+        raise Unfit(Message("cell-not-a-number", name=repr(clip(name))))
     return float(cell)

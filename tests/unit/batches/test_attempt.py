@@ -15,11 +15,13 @@ import pytest
 from app.batches.attempt import MAX_FAILED_ROUNDS, PAUSING, WAITING, Pause, Trial, attempt
 from app.batches.commits import LeasedChunk
 from app.domain import errors
+from app.domain.batch import Failure
 from app.domain.errors import InvalidRequest, LimitReached, SaitenError, StoreError, UpstreamError
 from app.domain.evaluation import Unrated, Usage
 from app.domain.work import FinishedCandidate, Work
 from app.providers.ports import Judgement, JudgingTask, RequestScope
 from app.runtime.telemetry import JSONFormatter
+from tests.support.faults import words
 from tests.support.worker_bench import Bench, HeldJudge, MakeBench, turns
 
 RESPONSE = "返事 0"
@@ -33,7 +35,7 @@ def make_error(kind: type[SaitenError]) -> SaitenError:
     if kind is errors.ProjectFull:
         return errors.ProjectFull(used=2, more=1, most=2)
     if kind is errors.InvalidLines:
-        return errors.InvalidLines([(1, "it said no")])
+        return errors.InvalidLines([(1, words("it said no"))])
     return kind("it said no")
 
 
@@ -132,7 +134,14 @@ async def test_what_is_its_own_fails_the_candidate_with_code_and_detail(bench: B
     assert finished.record is None
     assert finished.failure is not None
     assert (finished.failure.code, finished.failure.detail) == (kind.code, error.detail)
+    assert finished.failure.reason == error.message
     assert bench.judge.judged == [RESPONSE]
+
+
+@pytest.mark.parametrize("more", [{}, {"message": "no-such-id", "values": {}}])
+def test_the_failure_of_another_version_is_said_as_it_was_stored(more: dict[str, Any]) -> None:
+    stored = Failure.model_validate_json(json.dumps({"code": "judge-unavailable", "detail": "it said no", **more}))
+    assert stored.reason.say("ja") == "it said no"
 
 
 def test_every_error_has_its_place() -> None:

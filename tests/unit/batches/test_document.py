@@ -17,6 +17,7 @@ from app.domain.dialogue import DEFAULT_LIMITS, Limits
 from app.domain.model import RUBRIC_PATTERN
 from app.domain.validation import InvalidDocument
 from saiten.core.strict_json import StrictJSONError
+from tests.support.faults import said
 
 ITEM = {"id": "甲-1", "context": [{"speaker": "甲", "text": "今日はいい天気ですね🙆"}], "response": "そうですね"}
 SEVERAL = {"context": ITEM["context"], "responses": ["はい", "いいえ"], "reference": "ええ", "metadata": {"a": "b"}}
@@ -36,7 +37,7 @@ def faults(value: Any, *, ndjson: bool = False, limits: Limits = DEFAULT_LIMITS)
     body = value if isinstance(value, bytes) else lines(*value) if ndjson else dumped(value)
     with pytest.raises(InvalidDocument) as caught:
         read(body, ndjson=ndjson, limits=limits)
-    return list(caught.value.faults)
+    return said(caught.value.faults)
 
 
 def dumped(value: Any) -> bytes:
@@ -281,7 +282,7 @@ def test_a_value_without_end_is_not_waited_for(start: bytes, where: str) -> None
     pieces = [b"x" * 100] * 40
     with pytest.raises(InvalidDocument) as caught:
         list(map(reader.feed, pieces))
-    assert caught.value.faults == [(where, "may have at most 1024 bytes")]
+    assert said(caught.value.faults) == [(where, "may have at most 1024 bytes")]
 
 
 def test_the_whole_has_a_largest_size() -> None:

@@ -19,6 +19,7 @@ from app.ratings.reliability import key_in
 from saiten.core.messages import Message
 from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
+from tests.support.faults import said
 from tests.support.scored_batches import SIGNATURE, score_batch
 
 KO_SIGNATURE = f"saiten:1|rubric:ko-comment@1|digest:{KO.digest[:12]}|judge:fake|model:fake-1|path:source"
@@ -67,7 +68,7 @@ async def test_a_rating_of_a_batch_must_fit_its_rubric(bench: Bench, ratings: di
     given = [rating("item-0", batch="ba_1"), rating("item-1", batch="ba_1", ratings=ratings)]
     with pytest.raises(InvalidLines) as caught:
         await bench.rating.keep_ratings("team", given)
-    assert caught.value.faults == [(2, expected)]
+    assert said(caught.value.faults) == [(2, expected)]
     assert await bench.rating.list_ratings("team", RatingFilter(), after=-1, limit=9) == []
     # Of an item alone nobody knows by which rubric it will be scored.
     await bench.rating.keep_ratings("team", [rating("item-1", ratings=ratings)])

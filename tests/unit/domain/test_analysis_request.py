@@ -9,12 +9,13 @@ import pytest
 from app.domain.analysis_request import REQUESTS, CompositeFitRequest, HierarchyRequest, WinRatesRequest
 from app.domain.dialogue import DEFAULT_LIMITS
 from app.domain.validation import InvalidDocument, validate
+from tests.support.faults import said
 
 
 def faults_of(name: str, **options: Any) -> list[tuple[str, str]]:
     with pytest.raises(InvalidDocument) as caught:
         validate(REQUESTS[name], options, DEFAULT_LIMITS)
-    return list(caught.value.faults)
+    return said(caught.value.faults)
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, ValidationError, model_validator
 
 from app.domain.model import Location, refuse, repeated
+from tests.support.faults import words
 
 
 class Part(BaseModel):
@@ -13,7 +14,7 @@ class Part(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Part:
-        refuse("Part", [(("a",), "is {odd}"), ((), "is alone")] if self.a % 2 else [])
+        refuse("Part", [(("a",), words("is {odd}")), ((), words("is alone"))] if self.a % 2 else [])
         return self
 
 

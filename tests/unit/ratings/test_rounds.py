@@ -39,6 +39,7 @@ from app.storage.sql.rounds import RoundStore
 from app.storage.sql.tables import batch_items
 from tests.support.bench import Bench, build_bench
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
+from tests.support.faults import said
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, score_batch
 
@@ -403,7 +404,7 @@ async def test_every_aspect_is_to_be_rated_on_its_scale(
     sheet = await rounds.next()
     with pytest.raises(InvalidDocument) as caught:
         await rounds.service.rate("team", "rr_1", "甲", sheet.task.position, ratings)
-    assert caught.value.faults == faults
+    assert said(caught.value.faults) == faults
     assert await rounds.kept() == []
     assert (await rounds.next()).task == sheet.task
 

@@ -30,6 +30,7 @@ from app.stats.observations import Observations
 from app.stats.reading import ObservationReader
 from app.storage.rubric_files import RubricFiles, default_folder
 from tests.support.fake_openai import Answer, Request, complete, refuse
+from tests.support.faults import said
 from tests.support.judges import open_bench, ratings_of
 from tests.support.small_rubrics import independent_rubric, joint_rubric
 
@@ -171,7 +172,7 @@ def test_a_rating_that_is_no_level_is_refused_with_its_line(value: float):
     observations = observe(rated("p", {"overall": 5}), rated("q", {"overall": value}))
     with pytest.raises(InvalidLines) as raised:
         check_levels(observations, joint_rubric())
-    assert raised.value.faults == [(2, f"'overall' is {value:g}, which is not a level of it (1, 2, 3, 4, 5)")]
+    assert said(raised.value.faults) == [(2, f"'overall' is {value:g}, which is not a level of it (1, 2, 3, 4, 5)")]
 
 
 def test_what_rates_only_some_aspects_of_one_call_is_counted_and_of_separate_calls_is_used():

@@ -15,16 +15,14 @@ def test_nothing_set_is_the_embedded_service() -> None:
 
 
 def test_unknown_variables_are_named_with_what_was_meant() -> None:
-    told = find_unknown(["SAITEN_MODLE", "SAITEN_ENCODR", "SAITEN_XYZZY", "PATH"])
-    assert told is not None
+    told = str(find_unknown(["SAITEN_MODLE", "SAITEN_ENCODR", "SAITEN_XYZZY", "PATH"]))
     assert "SAITEN_MODLE (is SAITEN_MODEL meant?)" in told
     assert "SAITEN_ENCODR (is SAITEN_ENCODER meant?)" in told
     assert told.endswith("SAITEN_XYZZY")
 
 
 def test_of_many_unknown_variables_a_few_are_named() -> None:
-    told = find_unknown([f"SAITEN_{'A' * 1000}{number}" for number in range(1000)])
-    assert told is not None
+    told = str(find_unknown([f"SAITEN_{'A' * 1000}{number}" for number in range(1000)]))
     assert told.endswith("and 995 more")
     assert len(told) < 1000
 

@@ -274,7 +274,7 @@ def test_values_off_their_range_are_refused(row: dict[str, object], expected: st
     rows.append({"system": "a", "item": "x", "scores": {"overall": 3}, **row})
     with pytest.raises(InvalidLines) as caught:
         read(rows, scales={"overall": (1.0, 5.0)}, scale_scores=True)
-    assert expected in caught.value.faults[0][1]
+    assert expected in str(caught.value.faults[0][1])
     assert caught.value.faults[0][0] == 31
 
 

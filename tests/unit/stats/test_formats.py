@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from app.domain.errors import InvalidLines
 from app.stats.reading import ObservationReader, read_array, read_csv, read_ndjson
 from saiten.core.strict_json import StrictJSONError
+from tests.support.faults import said
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=5)
 VALUES = st.none() | st.floats(-1e15, 1e15) | st.integers(-5, 5)
@@ -40,7 +41,7 @@ def lines(text):
 def faults_of(read, data, **settings):
     with pytest.raises(InvalidLines) as caught:
         read(data, ObservationReader(**settings))
-    return caught.value.faults
+    return said(caught.value.faults)
 
 
 def written_as_csv(records):

@@ -15,6 +15,7 @@ from app.domain.errors import InvalidLines
 from app.domain.validation import Unfit
 from app.stats import reading
 from app.stats.reading import ObservationReader, ReadingLimits, read_array, read_ndjson, read_quickly, takes_at_once
+from tests.support.faults import said
 
 ODD = (
     b'{"item":"1","item":"2","ratings":{"x":1}}',
@@ -162,7 +163,7 @@ def test_an_array_says_the_same_as_lines(monkeypatch: pytest.MonkeyPatch) -> Non
     lines = [*PLAIN, UNFIT[3]]
     with pytest.raises(InvalidLines) as caught:
         read_array(b"[" + b",".join(lines) + b"]", ObservationReader(scales={"x": (0, 3)}))
-    assert caught.value.faults == [(7, "'x' is 9, which is off its scale from 0 to 3")]
+    assert said(caught.value.faults) == [(7, "'x' is 9, which is off its scale from 0 to 3")]
     monkeypatch.setattr(ObservationReader, "add", None)
     found = read_array(b"[" + b",".join(PLAIN) + b"]", ObservationReader(aspects=["x", "y"]))
     assert repr(found) == repr(read_ndjson(PLAIN, ObservationReader(aspects=["x", "y"])))
@@ -215,7 +216,7 @@ def read_table(lines: Sequence[bytes], settings: dict[str, Any]) -> tuple[Any, .
 
 
 def refuse(*_: object) -> None:
-    raise Unfit("has to be read by itself")
+    raise Unfit(reading.ONE_BY_ONE)
 
 
 def test_a_plain_table_is_taken_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:

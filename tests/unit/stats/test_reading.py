@@ -11,6 +11,7 @@ from app.domain.errors import MOST_FAULTS, InvalidLines
 from app.stats import reading
 from app.stats.observations import NO_RATER
 from app.stats.reading import MOST_ASPECTS, ObservationReader
+from tests.support.faults import said
 from tests.support.observed import observe
 
 GOOD = {"system": "A", "item": "1", "rater": "r1", "ratings": {"natural": 3, "engaging": 2.5}}
@@ -19,7 +20,7 @@ GOOD = {"system": "A", "item": "1", "rater": "r1", "ratings": {"natural": 3, "en
 def faults_of(records, **settings):
     with pytest.raises(InvalidLines) as caught:
         observe(records, **settings)
-    return caught.value.faults
+    return said(caught.value.faults)
 
 
 def same(column, expected):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from app.storage.rubric_files import RubricFault, known_fields, printable, quoted
+from tests.support.faults import words
 
 
 def test_a_report_is_one_line_that_steers_no_terminal():
-    report = RubricFault(2, "/\x1b[31m", "is odd:\n\ud800").report("a.yaml")
+    report = RubricFault(2, "/\x1b[31m", words("is odd:\n\ud800")).report("a.yaml")
     assert report == r"a.yaml:2: /\x1b[31m: is odd:\n\ud800"
 
 
 def test_a_report_leaves_out_what_is_not_known():
-    assert RubricFault(None, "", "is empty").report("a.yaml") == "a.yaml: is empty"
-    assert RubricFault(3, "", "is empty").report("a.yaml") == "a.yaml:3: is empty"
+    assert RubricFault(None, "", words("is empty")).report("a.yaml") == "a.yaml: is empty"
+    assert RubricFault(3, "", words("is empty")).report("a.yaml") == "a.yaml:3: is empty"
 
 
 def test_printable_leaves_text_of_all_languages_alone():

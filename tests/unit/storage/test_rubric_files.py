@@ -20,6 +20,7 @@ from app.storage.rubric_files import (
     read_rubric,
     rubric_paths,
 )
+from saiten.core.messages import Message
 
 GOOD = """\
 # A comment.
@@ -138,8 +139,8 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
     [
         ("version: 1", "version: one", (LINES["version: 1"], "/version"), "found 'one'"),
         ("version: 1", "version: 0", (LINES["version: 1"], "/version"), "greater than or equal to 1; found 0"),
-        ("version: 1", "version: true", (LINES["version: 1"], "/version"), "valid integer; found True"),
-        ("version: 1", "version: " + "9" * 5000, (LINES["version: 1"], "/version"), "valid integer"),
+        ("version: 1", "version: true", (LINES["version: 1"], "/version"), "must be an integer; found True"),
+        ("version: 1", "version: " + "9" * 5000, (LINES["version: 1"], "/version"), "must be an integer"),
         ("version: 1", "version: 2024-01-01", (LINES["version: 1"], "/version"), "found '2024-01-01'"),
         ("version: 1\n", "", (2, "/version"), "is missing"),
         ("calls: joint", "call: joint", (LINES["calls: joint"], "/call"), "did you mean calls?"),
@@ -147,8 +148,8 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
         ("source_language: en", "source_language: EN", (4, "/source_language"), "found 'EN'"),
         ("source_language: en", "source_language: ko", (6, "/title"), "lacks the source language ko"),
         ("  ja: 応答を評価してください。\n", "", (LINES["task:"], "/task"), "lacks ja"),
-        ("  en: Rate the response.", "  en: ''", (LINES["en: Rate the response."], "/task/en"), "at least 1 character"),
-        ("  en: Rate the response.", "  en: [1]", (LINES["en: Rate the response."], "/task/en"), "valid string"),
+        ("  en: Rate the response.", "  en: ''", (LINES["en: Rate the response."], "/task/en"), "1 or more characters"),
+        ("  en: Rate the response.", "  en: [1]", (LINES["en: Rate the response."], "/task/en"), "must be a text"),
         ("  en: Rate the response.", '  en: "a\\0b"', (LINES["en: Rate the response."], "/task/en"), "U+0000"),
         ("  en: Rate the response.", "  en: Rate.\n  fr: Jugez.", (9, "/task/fr"), "a language that the title lacks"),
         ("  en: Rate the response.", "  en: Rate.\n  3: three", (9, "/task"), "put it in quotes: '3'"),
@@ -167,7 +168,7 @@ def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
         ("kind: mean", "kind: median", (LINES["kind: mean"], "/composites/0/kind"), "mean or linear; found 'median'"),
         ("- id: mood", "- id: warmth", (LINES["- id: mood"], "/composites/0/id"), "is the id of an aspect"),
         ("id: small", "id: smaller", (LINES["id: small"], "/id"), "must be called smaller.yaml, not small.yaml"),
-        ("id: small", "id: ../small", (LINES["id: small"], "/id"), "should match pattern"),
+        ("id: small", "id: ../small", (LINES["id: small"], "/id"), "must match"),
     ],
 )  # fmt: skip
 def test_each_fault_is_at_its_line_and_field(folder: Path, old: str, new: str, place: tuple[int, str], detail: str):
@@ -230,7 +231,7 @@ def test_what_is_no_document_has_one_fault(folder: Path, text: str | bytes, line
 
 @pytest.mark.parametrize("text", ["just a text", "- a\n- b\n", "42", "null"])
 def test_the_top_must_be_a_mapping(folder: Path, text: str):
-    assert check_rubric(write(folder, text)) == [RubricFault(1, "", "must be a mapping")]
+    assert check_rubric(write(folder, text)) == [RubricFault(1, "", Message("must-be-mapping"))]
 
 
 def test_aliases_do_not_unfold(folder: Path):
@@ -243,18 +244,22 @@ def test_aliases_do_not_unfold(folder: Path):
 def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(folder: Path):
     at_limit = GOOD + "#" * (MAX_BYTES - len(GOOD.encode()) - 1) + "\n"
     assert check_rubric(write(folder, at_limit)) == []
-    assert check_rubric(write(folder, at_limit + "\n")) == [RubricFault(None, "", f"is larger than {MAX_BYTES} bytes")]
+    assert check_rubric(write(folder, at_limit + "\n")) == [
+        RubricFault(None, "", Message("file-bytes-most", bytes=MAX_BYTES))
+    ]
 
 
 def test_what_cannot_be_read_has_no_line(folder: Path):
     (folder / "folder.yaml").mkdir()
-    assert check_rubric(folder / "folder.yaml") == [RubricFault(None, "", "is not a file")]
-    assert check_rubric(folder / "absent.yaml") == [RubricFault(None, "", "cannot be read: No such file or directory")]
+    assert check_rubric(folder / "folder.yaml") == [RubricFault(None, "", Message("not-a-file"))]
+    assert check_rubric(folder / "absent.yaml") == [
+        RubricFault(None, "", Message("file-unreadable", problem="No such file or directory"))
+    ]
 
 
 def test_a_pipe_is_not_waited_for(folder: Path):
     os.mkfifo(folder / "pipe.yaml")
-    assert check_rubric(folder / "pipe.yaml") == [RubricFault(None, "", "is not a file")]
+    assert check_rubric(folder / "pipe.yaml") == [RubricFault(None, "", Message("not-a-file"))]
 
 
 def test_a_broken_file_raises_its_first_fault_with_place_and_count(folder: Path):

@@ -147,7 +147,9 @@ async def test_aspects_in_the_query_are_a_list(client: httpx.AsyncClient) -> Non
     response = await client.post("/v1/analyses/agreement?aspects=good,fluent", content=write(RECORDS), headers=NDJSON)
     assert list(response.json()["aspects"]) == ["good", "fluent"]
     refused = await client.post("/v1/analyses/agreement?aspects=good", content=write(RECORDS), headers=NDJSON)
-    assert refused.json()["errors"][0] == {"pointer": "/0", "detail": "line 1: unknown aspect 'fluent'"}
+    (fault, *_) = refused.json()["errors"]
+    assert (fault["pointer"], fault["detail"]) == ("/0", "line 1: unknown aspect 'fluent'")
+    assert fault["values"]["fault"] == {"code": "aspect-unknown", "values": {"name": "'fluent'", "near": ""}}
 
 
 async def test_an_analysis_that_there_is_not(client: httpx.AsyncClient) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from pydantic_core import PydanticKnownError
 
 from app.domain.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest, SettingsInvalid
 from app.domain.sentences import LANGUAGE
 from app.domain.speech import Misuse, Register
-from app.domain.validation import InvalidDocument
+from app.domain.validation import InvalidDocument, name_line
 from app.runtime.settings import find_unknown, read_settings
 from app.stats.agreement import measure_agreement
 from app.stats.corrected import CorrectedSample, CorrectionOptions, correct
@@ -32,47 +31,20 @@ from app.web.languages import (
     LANGUAGES,
     LONGEST,
     PLACEHOLDER,
-    SETUP,
     negotiate,
     read_messages,
     tell_sentence,
     wording_in,
 )
-from app.web.problems import TITLES, RequestRefused, answer_error
-from saiten.core.faults import MESSAGES
+from app.web.problems import CODES, RequestRefused, answer_error, title_of
+from saiten.core.faults import FAULTS, describe
 from saiten.core.messages import Message
-from tests.support.error_sentences import cut, find_sentences
+from tests.support.faults import words
 from tests.support.records import BODY
 from tests.support.small_observations import observe
 
+ROOT = Path(__file__).parents[3]
 TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT})
-
-OTHER_SENTENCES = (
-    # Said by commands and at the start of a service, which answer no request.
-    "DATABASE_URL", "DEEPL_", "OPENAI_BASE_URL", "SAITEN_JUDGE_EXTRA may not", "\0; the values that", "the price file",
-    "the judge's key holds", "the provider's batch mode needs", "this worker's judge", "begins or ends with white",
-    "must not be 0", "may not stand beside", "Bearer realm",
-    # Defects.
-    "the spool is not", "a record is written", "these are not packed", "this is not a packed",
-    "at most \0 finite means",
-    # Parts of answers that are no problems: warnings, reasons of gates, checks of the judge, failures of candidates.
-    "\0 workers died", "the provider's batch is expected", "paused by a caller", "the judge's ratings of now",
-    "nothing was stored of this judge", "the ratings in the reference", "the stored ratings",
-    "not shown to follow", "Spearman with people", "fewer than \0 responses with two", "the encoder did not answer", "the endpoint gave no usable",
-    "\0 of \0 replies held", "the judge says that a text", "a text is longer than the encoder",
-    "\0 of a text's tokens", "there are no pairs", "the run has no values", "a run has no values",
-    "\0 differs between", "judge moved", "\0: beyond chance", "the smallest detectable \0", "\0; \0 reaches",
-    "of the raters of both sides", "the batch's key may cost", "The response \0; this speaker's",
-    # Parts of sentences that the catalogues have in one piece.
-    "line \0: may have at most", "line 1 column", "\0 candidates of the project wait", "with these \0 candidates",
-    "The lexical judge", "The runs' scores were not made", "the aspect \0 has no", "neither this \0 nor",
-    "has no ratings", "has to be read by itself", "may be one row too many", "may have no ratings", "may name one aspect too many",
-    "may be off its scale", "is not a number", "is too large a number", "the project's name", "the rating \0",
-    "this key has a money limit", "\0, or have it added",
-    # Said by analyses of files and by the client's commands.
-    "human values", "all ratings are of one dialogue", "not JSON", "name one of these aspects", "no aspect has both",
-    "\0 systems are too many for a table",
-)  # fmt: skip
 
 
 @pytest.fixture(params=TRANSLATED)
@@ -89,20 +61,6 @@ def test_the_catalogues_have_the_same_templates_with_the_same_placeholders() -> 
             assert sorted(PLACEHOLDER.findall(template)) == sorted(set(PLACEHOLDER.findall(said))), template
 
 
-def test_every_title_is_translated(language: str) -> None:
-    messages = read_messages(language)
-    assert [code for code, title in TITLES.items() if title not in messages] == []
-
-
-def test_every_sentence_of_an_error_is_translated(language: str) -> None:
-    known = {cut(template) for template in read_messages(language)}
-    unknown = {sentence: place for sentence, place in find_sentences().items() if sentence not in known}
-    others = {sentence for sentence in unknown if "\0".join(sentence).startswith(OTHER_SENTENCES)}
-    assert {place: sentence for sentence, place in unknown.items() if sentence not in others} == {}
-    # 190 of 260, and what is not among them is listed above: the rest answers no request as a problem.
-    assert len(unknown) < 0.3 * len(find_sentences())
-
-
 REACHABLE = {
     "greater_than": {"gt": 1}, "greater_than_equal": {"ge": 1}, "less_than": {"lt": 1}, "less_than_equal": {"le": 1},
     "finite_number": None, "none_required": None, "int_parsing": None, "int_parsing_size": None, "float_parsing": None,
@@ -114,60 +72,64 @@ REACHABLE = {
 """Pydantic's types of errors, beside those that have own words, that models of requests and parameters can meet."""
 
 
-def test_every_fault_that_pydantic_finds_is_translated(language: str) -> None:
-    say = wording_in(language).say
-    values = {"expected": "'a'", "min_length": 1, "max_length": 2, "pattern": "^a$"}
-    faults = [message.format(**values) for message in MESSAGES.values()]
-    found = (PydanticKnownError(kind, context).message() for kind, context in REACHABLE.items())  # type: ignore[arg-type]
-    faults += [message.removeprefix("Input ") for message in found]
-    assert [fault for fault in faults if say(fault) == fault] == []
+def test_every_fault_that_pydantic_finds_has_a_message() -> None:
+    for kind, context in REACHABLE.items():
+        found = describe({"type": kind, "loc": (), "msg": "", "input": None, "ctx": context or {}})
+        assert found.id == FAULTS[kind][0]
+        assert found.say("ja") != found.say("en")
 
 
 def test_each_template_is_told_from_all_others(language: str) -> None:
     wording = wording_in(language)
     for template, said in read_messages(language).items():
         values = {name: f"7{number}" for number, name in enumerate(PLACEHOLDER.findall(template))}
-        values |= {"where": "/a"} if "where" in values else {}
+        values |= {"setting": "SAITEN_X"} if "setting" in values else {}
         expected = PLACEHOLDER.sub(lambda found: values[found[1]], said)  # noqa: B023
         assert wording.say(PLACEHOLDER.sub(lambda found: values[found[1]], template)) == expected  # noqa: B023
+
+
+MISSING = Message("is-missing")
+
+
+def test_every_code_has_a_title(language: str) -> None:
+    assert [code for code in CODES if title_of(code).say(language) == str(title_of(code))] == []
 
 
 @pytest.mark.parametrize(
     ("error", "detail", "fault"),
     [
         (
-            InvalidDocument([("/metadata/a b", "line 2: is missing"), ("/x", "must be a text")]),
+            InvalidDocument([("/metadata/a b", name_line(MISSING, 2)), ("/x", Message("must-be-text"))]),
             "/metadata/a b: 2 行目: 必須の項目がありません（ほか 1 件）",
             "2 行目: 必須の項目がありません",
         ),
         (
-            InvalidDocument([("", "a text may have at most 8 code points; this one has 9"), ("", "is missing")]),
+            InvalidDocument([("", Message("text-most", what=Message("a-text"), maximum=8, count=9)), ("", MISSING)]),
             "ドキュメント: テキストは 8 文字（コードポイント）以下にしてください。現在は 9 文字です（ほか 1 件）",
             "テキストは 8 文字（コードポイント）以下にしてください。現在は 9 文字です",
         ),
         (
-            InvalidLines([(3, "'a' is not a number within ±1e+15")], 1200, "record", stopped=True),
+            InvalidLines([(3, Message("number-range", name="'a'", limit=1e15))], 1200, "record", stopped=True),
             "レコード 3: 'a' は ±1e+15 の範囲の数値ではありません（ほか少なくとも 1,199 件。残りは読み込んでいません）",
             "レコード 3: 'a' は ±1e+15 の範囲の数値ではありません",
         ),
         (
-            JudgeRefusedRequest("the judge refused the request (HTTP 400)", said="is missing (and 3 more)"),
+            JudgeRefusedRequest(Message("judge-status", what=Message("judge-request-refused"), status=400), said="is missing (and 3 more)"),
             "判定モデルがリクエストを拒否しました（HTTP 400）: is missing (and 3 more)",
             None,
         ),
         (
-            CostLimitReached("this key may cost 1 USD a day and has cost 2 today; the day ends at midnight UTC",
-                             retry_after_seconds=1),
+            CostLimitReached(Message("key-cost-reached", limit=1.0, spent=2.0), retry_after_seconds=1),
             "このキーの利用額は 1 日 1 USD までで、本日は 2 USD です。1 日の区切りは UTC の午前 0 時です",
             None,
         ),
         # Neither braces nor percent signs of a caller are anything but text, and what is not known stays.
         (
-            InvalidDocument([("/{what}/%s", "must be {maximum}%(x)s{0.__class__}")]),
+            InvalidDocument([("/{what}/%s", Message("must-be-one-of", expected="{maximum}%(x)s{0.__class__}"))]),
             "/{what}/%s: 次のいずれかを指定してください: {maximum}%(x)s{0.__class__}",
             "次のいずれかを指定してください: {maximum}%(x)s{0.__class__}",
         ),
-        (RequestRefused(400, "invalid-json", "nobody has said this"), "nobody has said this", None),
+        (RequestRefused(400, "invalid-json", words("nobody has said this")), "nobody has said this", None),
     ],
 )  # fmt: skip
 def test_sentences_within_sentences(error: Any, detail: str, fault: str | None) -> None:
@@ -221,8 +183,10 @@ async def test_a_caller_is_answered_in_the_language_asked_for(client: httpx.Asyn
     assert (english.headers["content-language"], answer.headers["content-language"]) == ("en", language)
     assert english.headers["vary"] == answer.headers["vary"] == "Accept-Language"
     assert answer.json()["title"] == title
-    assert answer.json()["errors"] == [{"pointer": "/context", "detail": missing}]
-    assert english.json()["errors"] == [{"pointer": "/context", "detail": "is missing"}]
+    fault = {"pointer": "/context", "code": "is-missing", "values": {}}
+    assert answer.json()["errors"] == [{**fault, "detail": missing}]
+    assert english.json()["errors"] == [{**fault, "detail": "is missing"}]
+    assert (answer.json()["message"], answer.json()["values"]) == (english.json()["message"], english.json()["values"])
     assert (answer.json()["code"], answer.json()["type"]) == (english.json()["code"], english.json()["type"])
     assert (await client.get("/v1/evaluations/ev_1", headers=headers)).json()["detail"] == none
     for path in ("/v1/nowhere", "/v1/evaluations?limit=0", "/v1/evaluations?limit=x", "/v1/batches?cursor=x"):
@@ -286,29 +250,22 @@ def test_why_a_link_or_a_corrected_figure_is_refused_is_said_in_the_language(lan
         assert not re.search("[a-y]{2}", said), (sentence, said)
 
 
-def test_the_catalogues_of_setting_up_have_the_same_templates() -> None:
-    catalogs = [read_messages(language, SETUP) for language in TRANSLATED]
-    assert catalogs[0].keys() == catalogs[1].keys()
-    for catalog in catalogs:
-        for template, said in catalog.items():
-            assert said.strip(), template
-            assert sorted(PLACEHOLDER.findall(template)) == sorted(PLACEHOLDER.findall(said)), template
-
-
 def test_faults_of_settings_and_of_a_rubric_are_told_in_the_language(tmp_path: Path, language: str) -> None:
     rubric = tmp_path / "x.yaml"
     rubric.write_text("id: x\nversion: one\nlable: {a: b, a: c}\ntitle: {en: ' x'}\n", encoding="utf-8")
-    found = [fault.detail for fault in check_rubric(rubric)]
+    found = [fault.message for fault in check_rubric(rubric)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SAITEN_JUDGE_CONCURRENCY", "many")
         patch.setenv("DATABASE_URL", "mysql://x/y")
         patch.setenv("SAITEN_CACHE", "disk")
         with pytest.raises(SettingsInvalid) as refused:
             read_settings()
-        found += [refused.value.detail, str(find_unknown(["SAITEN_JUGDE"]))]
+        unknown = find_unknown(["SAITEN_JUGDE"])
+        assert unknown is not None
+        found += [refused.value.message, unknown]
     assert len(found) > 6
     for text in found:
-        told = tell_sentence(language, text)
+        told = text.say(language)
         plain = re.sub(r"'[^']*'|[A-Z_]{4,}|\(is .* meant.\)|sqlite\S*|postgresql\S*|label", "", told)
         assert not re.search("[a-z]{3,} [a-z]{2,}", plain), (text, told)
 

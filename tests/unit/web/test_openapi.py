@@ -14,7 +14,7 @@ from app.runtime.settings import Settings
 from app.web.application import create_application
 from app.web.glossary import FIELDS
 from app.web.openapi import ARTICLES, complete
-from app.web.problems import TITLES
+from app.web.problems import CODES
 from tests.support.serving import openapi_document
 
 
@@ -119,4 +119,4 @@ def test_every_body_has_an_example_that_fits_its_schema() -> None:
 
 def test_a_problem_knows_every_code() -> None:
     code = openapi_document()["components"]["schemas"]["Problem"]["properties"]["code"]
-    assert code["anyOf"] == [{"type": "string", "enum": sorted(TITLES)}, {"type": "string"}]
+    assert code["anyOf"] == [{"type": "string", "enum": sorted(CODES)}, {"type": "string"}]

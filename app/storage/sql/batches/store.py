@@ -66,6 +66,7 @@ from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
 from app.storage.sql.sizes import add_bytes, measure_candidate, octets
 from app.storage.sql.tables import can_store, equals
+from saiten.core.messages import Message
 
 if TYPE_CHECKING:
     from app.domain.run_frame import RunFrame
@@ -75,7 +76,7 @@ logger = logging.getLogger("saiten.batches")
 COUNTED = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
-GONE = "the batch was discarded before all of it had come in; send it again"
+GONE = Message("batch-discarded")
 
 chunk, item = t.batch_chunks.c, t.batch_items.c
 
@@ -674,4 +675,4 @@ async def keep_answer(connection: AsyncConnection, project: str, answer: KeyedAn
     await add_bytes(connection, {project: kept.rowcount * len(answer.body)})
     # The claim may have expired while a long body came in: then no answer is stored.
     if kept.rowcount == 0 and (await connection.execute(select(table.c.key).where(this))).first() is not None:
-        raise IdempotencyKeyInUse("another request with this Idempotency-Key was accepted meanwhile")
+        raise IdempotencyKeyInUse(Message("idempotency-key-taken"))

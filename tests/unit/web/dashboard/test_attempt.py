@@ -14,6 +14,7 @@ from app.web.dashboard.page import Form
 from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, hang, status
+from tests.support.faults import words
 from tests.support.keyed import make_keys
 from tests.support.serving import serving
 from tests.support.shown_batch import HOSTILE, load_rubric
@@ -262,11 +263,11 @@ def test_an_unknown_rubric_or_example_is_passed_by():
 
 def test_faults_are_found_at_the_rows_that_were_filled_in():
     draft = AttemptDraft(context=(("A", ""), ("B", "x"), ("A", ""), ("B", "y")))
-    assert draft.fault("/context/1/text", "…").target == "text-3"
-    assert draft.fault("/context/1/speaker", "…").row == 4
-    assert draft.fault("/context", "…").target == "context"
-    assert draft.fault("/judge/samples", "…").target == "samples"
-    assert draft.fault("/metadata/x", "…").target == ""
+    assert draft.fault("/context/1/text", words("…")).target == "text-3"
+    assert draft.fault("/context/1/speaker", words("…")).row == 4
+    assert draft.fault("/context", words("…")).target == "context"
+    assert draft.fault("/judge/samples", words("…")).target == "samples"
+    assert draft.fault("/metadata/x", words("…")).target == ""
 
 
 def test_a_context_that_is_too_long_is_refused_and_not_cut():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from babel.messages.pofile import read_po
 
 from app.web.dashboard.language import catalogs_of, translations_of
 from tests.support.catalogs import list_messages
-from tests.support.error_sentences import ROOT
 
+ROOT = Path(__file__).parents[4]
 PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%[sd]|<[a-z/]+[^>]*>")
 TRANSLATED = ["ja", "ko"]
 

@@ -389,7 +389,7 @@ async def test_every_piece_of_a_signature_is_explained(client):
 
 
 def test_failures_have_titles():
-    assert titles_of(SaitenError)[JudgeReplyInvalid.code] == JudgeReplyInvalid.title
+    assert str(titles_of(SaitenError)[JudgeReplyInvalid.code]) == "The judge gave no valid rating for any aspect"
 
 
 def sum_up(**histograms: dict[int, int]) -> Summary:
