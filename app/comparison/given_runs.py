@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.comparison.runs import fit_frame, have_numbers, list_best, name_values, scales_of
+from app.comparison.runs import fit_frame, have_numbers, list_best, rate_findings, scales_of
 from app.domain.clusters import name_dialogue
 from app.domain.comparison import ComparedRun
 from app.domain.dialogue import Limits
@@ -15,7 +15,7 @@ from app.domain.given_run import GivenResult, GivenRun, Role
 from app.domain.model import key_of
 from app.domain.redaction import CONTEXT_PREFIX
 from app.domain.rubric import Rubric, split_name
-from app.domain.summary import SYSTEM, Kind
+from app.domain.summary import SYSTEM, Kind, MeasureKey
 from app.domain.validation import InvalidDocument, clip, validate
 from app.storage.rubric_files import RubricSource
 
@@ -137,18 +137,21 @@ class GivenResults:
 
 def add_given(rows: FrameRows | None, result: GivenResult, number: int) -> FrameRows:
     """The rows with one result more; `number` from 0 stands for an item without a name."""
-    from app.domain.run_frame import FrameRows, Label
+    from app.domain.run_frame import FrameRows, Label, kind_of
 
     rows = FrameRows() if rows is None else rows
-    means = {name: one.mean for name, one in result.aspects.items()}
-    blended = {name: one.blended for name, one in result.aspects.items() if one.blended is not None}
+    values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in result.aspects.items()}
+    values |= {("composite", name): value for name, value in result.composites.items()}
+    values |= {("blended", name): one.blended for name, one in result.aspects.items() if one.blended is not None}
+    rates = {} if result.faulty is None else rate_findings(result.faulty)
+    values |= {(kind_of(name), name): value for name, value in rates.items()}
     cluster = result.cluster or (name_dialogue(result.dialogue) if result.dialogue else None)
-    lost: dict[str, str | None] = {name: None for name, mean in means.items() if mean is None}
+    lost: dict[str, str | None] = {name: None for name, one in result.aspects.items() if one.mean is None}
     reasons = frozenset({**lost, **result.unrated}.items())
     label = Label(result.status, reasons=reasons, system=result.metadata.get(SYSTEM))
     rows.add(
         label,
-        name_values(means, result.composites, blended, result.faulty),
+        values,
         positions=number,
         items=key_of(str(number) if result.item is None else result.item),
         contexts=0 if result.context_digest is None else key_of(result.context_digest),

@@ -167,22 +167,6 @@ def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
     return RunRatings(np.array(row, np.int64), np.array(rater, np.int64), np.array(value, np.float64))
 
 
-def name_values(
-    means: Mapping[str, float | None],
-    composites: Mapping[str, float | None],
-    blended: Mapping[str, float],
-    faulty: FaultyTurns | None,
-) -> dict[MeasureKey, float | None]:
-    """A result's values by kind and name."""
-    from app.domain.run_frame import kind_of
-
-    values: dict[MeasureKey, float | None] = {("aspect", name): value for name, value in means.items()}
-    values |= {("composite", name): value for name, value in composites.items()}
-    values |= {("blended", name): value for name, value in blended.items()}
-    rates = {} if faulty is None else rate_findings(faulty)
-    return values | {(kind_of(name), name): value for name, value in rates.items()}
-
-
 def assemble_run(batch: Batch, frame: RunFrame, rubric: Rubric) -> ComparedRun:
     """The run of a batch: what it was to score, and what came of it. It loads numpy."""
     signatures = batch.signatures or ({batch.signature: frame.judged} if batch.signature else {})

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
 
 Names = tuple[str, ...]
+Told = TypeVar("Told")
 NO_CANDIDATE = -1
 Place = tuple[int, int, str | None]  # an item's key, candidate, system; of the latter none is whatever there is one of
 Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
@@ -50,6 +51,13 @@ class Opinion(NamedTuple):
     row: int
     rater: str
     ratings: Mapping[str, float]
+
+
+class Numbered(NamedTuple, Generic[Told]):
+    """What is told of rows: the different values, and each row's number among them, shape (rows,)."""
+
+    values: Sequence[Told]
+    number: Integers
 
 
 class NamedRun(NamedTuple):
@@ -82,9 +90,8 @@ class Answers:
     `marks` the faulty turns of a conversation, per 100 of the system's, are a value like its aspects: by any finding,
     and by what a rater marked.
 
-    `system`, `item` and `shape` have shape (rows,), and index `systems`, `items` and `shapes`: what the analyses call
-    systems and items, and which values a row has. `dialogue` numbers the dialogue that each row is a turn of,
-    NO_DIALOGUE for none, and is None where no row has one. `similarity` is b, NaN where none.
+    `dialogue` numbers the dialogue that each row is a turn of, NO_DIALOGUE for none, and is None where no row has one.
+    `similarity` is b, NaN where none.
     """
 
     def __init__(
@@ -101,38 +108,24 @@ class Answers:
         self._marks = marks
         self._ends = np.cumsum([len(run.frame) for run in runs])
         self._clusters = np.concatenate([np.empty(0, np.int64), *(run.frame.clusters for run in runs)])
-        self.systems, self.system = number_systems(runs)
+        self.systems = number_systems(runs)
 
     def __len__(self) -> int:
-        return len(self.system)
+        return len(self._clusters)
 
     @cached_property
-    def _items(self) -> tuple[Names, Integers]:
-        return number_items(self._runs, self.system)
+    def items(self) -> Numbered[str]:
+        """What the analyses call the items."""
+        return number_items(self._runs, self.systems.number)
 
-    @property
-    def items(self) -> Names:
-        return self._items[0]
-
-    @property
-    def item(self) -> Integers:
-        return self._items[1]
+    @cached_property
+    def shapes(self) -> Numbered[Names]:
+        """Which values a row has, or lacks."""
+        return number_shapes(self._runs, self._measured)
 
     @cached_property
     def _measured(self) -> list[Measured]:
         return [measure(run.frame, marks=self._marks) for run in self._runs]
-
-    @cached_property
-    def _shapes(self) -> tuple[list[Names], Integers]:
-        return number_shapes(self._runs, self._measured)
-
-    @property
-    def shapes(self) -> Sequence[Names]:
-        return self._shapes[0]
-
-    @property
-    def shape(self) -> Integers:
-        return self._shapes[1]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -178,9 +171,9 @@ class Answers:
         """What each row is the score of, whatever batch it is in."""
         found: list[Answer] = []
         for run in self._runs:
-            systems, items = run.systems, self.item[len(found) :].tolist()
+            systems, items = run.systems, self.items.number[len(found) :].tolist()
             rows = zip(items, run.frame.label.tolist(), run.frame.texts.tolist(), strict=False)
-            found += [(systems[label], self.items[item], text or run.batch.id) for item, label, text in rows]
+            found += [(systems[label], self.items.values[item], text or run.batch.id) for item, label, text in rows]
         return found
 
     def rate(self, ratings: Sequence[StoredRating]) -> list[Opinion]:
@@ -241,7 +234,7 @@ class Answers:
         return evaluations, places
 
 
-def number_systems(runs: Sequence[NamedRun]) -> tuple[Names, Integers]:
+def number_systems(runs: Sequence[NamedRun]) -> Numbered[str]:
     """What the analyses call the systems, and each row's. Two batches of one system are two: a build and the build
     before it."""
     owners, numbers = dict[str, str](), dict[str, int]()
@@ -254,10 +247,10 @@ def number_systems(runs: Sequence[NamedRun]) -> tuple[Names, Integers]:
                 label = f"{label} ({run.batch.id})"
             own.append(numbers.setdefault(label, len(numbers)))
         found.append(np.array(own, dtype=np.int64)[run.frame.label])
-    return tuple(numbers), np.concatenate(found)
+    return Numbered([*numbers], np.concatenate(found))
 
 
-def number_items(runs: Sequence[NamedRun], system: Integers) -> tuple[Names, Integers]:
+def number_items(runs: Sequence[NamedRun], system: Integers) -> Numbered[str]:
     """What the analyses call the items, and each row's. What one system answers to an item again has another name."""
     numbers, found = dict[str, int](), list[int]()
     for run in runs:
@@ -271,7 +264,7 @@ def number_items(runs: Sequence[NamedRun], system: Integers) -> tuple[Names, Int
                 name = f"{name}@{position}"
             taken.add(place)
             found.append(numbers.setdefault(name, len(numbers)))
-    return tuple(numbers), np.array(found, dtype=np.int64)
+    return Numbered([*numbers], np.array(found, dtype=np.int64))
 
 
 Measured = dict[str, tuple[Floats, Flags]]
@@ -295,7 +288,7 @@ def measure(frame: RunFrame, *, marks: bool) -> Measured:
     return found
 
 
-def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> tuple[list[Names], Integers]:
+def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> Numbered[Names]:
     """The shapes that there are, and each row's."""
     shapes: dict[Names, int] = {}
     found = [np.empty(0, dtype=np.int64)]
@@ -307,7 +300,7 @@ def number_shapes(runs: Sequence[NamedRun], measured: Sequence[Measured]) -> tup
         names = [tuple(name for name, (_, rows) in each.items() if rows[row]) for row in first]
         own = [shapes.setdefault(one, len(shapes)) for one in names]
         found.append(np.array(own, dtype=np.int64)[numbers])
-    return [*shapes], np.concatenate(found)
+    return Numbered([*shapes], np.concatenate(found))
 
 
 def weigh_rated(table: Answers, opinions: Sequence[Opinion], draws: Sequence[RatedDraw]) -> Floats | None:
@@ -371,7 +364,7 @@ def observe_scorers(scorers: Mapping[str, Answers], ratings: Sequence[StoredRati
 
 def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: Answers) -> None:
     """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
-    names = dict.fromkeys(chain.from_iterable(table.shapes))
+    names = dict.fromkeys(chain.from_iterable(table.shapes.values))
     columns = {name: table.column(name) for name in names}
     for row, answer in enumerate(table.identify()):
         record = records.get(answer)
@@ -425,17 +418,17 @@ class Opinions:
     def observe(self, wanted: Sequence[str] | None = None) -> Observations:
         """The opinions beside the results' scores, of the wanted names alone where some are; those without one are left
         out. Raises InvalidLines for more than an analysis takes."""
-        shapes, scored = choose(self.shapes, wanted), choose(self.table.shapes, wanted)
+        shapes, scored = choose(self.shapes, wanted), choose(self.table.shapes.values, wanted)
         has_any = np.array([bool(names) for names in shapes])[self.shape]
         kept = np.flatnonzero(has_any) if wanted is not None else np.arange(len(self.row))
         row, shape = self.row[kept], self.shape[kept]
-        score_shape = self.table.shape[row]
+        score_shape = self.table.shapes.number[row]
         ratings, scores = order_names(shape, shapes, score_shape, scored)
         refuse_many(len(row), len(ratings), len(scores))
         rated = {name: self.ratings[name][kept] for name in ratings}
         refuse_absurd(rated)
-        systems, system = renumber(self.table.system[row], self.table.systems)
-        items, item = renumber(self.table.item[row], self.table.items)
+        systems, system = renumber(self.table.systems.number[row], self.table.systems.values)
+        items, item = renumber(self.table.items.number[row], self.table.items.values)
         raters, rater = renumber(self.rater[kept], self.raters)
         similarity, dialogue = self.table.similarity[row], self.table.dialogue
         observations = Observations(
@@ -457,7 +450,7 @@ class Opinions:
 
 def judge_opinions(table: Answers) -> Opinions:
     """The judge's own values, one opinion a result that has any; raises InvalidRequest where none has."""
-    names = [*dict.fromkeys(chain.from_iterable(table.shapes))]
+    names = [*dict.fromkeys(chain.from_iterable(table.shapes.values))]
     columns = {name: table.column(name) for name in names}
     held = np.zeros(len(table), dtype=np.bool_)
     for column in columns.values():
@@ -470,8 +463,8 @@ def judge_opinions(table: Answers) -> Opinions:
         row=row,
         rater=np.full(len(row), NO_RATER, dtype=np.int64),
         raters=(),
-        shape=table.shape[row],
-        shapes=table.shapes,
+        shape=table.shapes.number[row],
+        shapes=table.shapes.values,
         ratings={name: column[row] for name, column in columns.items()},
     )
 
@@ -543,7 +536,7 @@ def order_names(
     return [name for name in every if name in rated], [*scored]
 
 
-def renumber(codes: Integers, names: Names) -> tuple[Names, Integers]:
+def renumber(codes: Integers, names: Sequence[str]) -> tuple[Names, Integers]:
     """The names that come, in the order in which they do, and each code's number among them; a negative code stays."""
     distinct, first = np.unique(codes[codes >= 0], return_index=True)
     in_order = distinct[np.argsort(first)]

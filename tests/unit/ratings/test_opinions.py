@@ -110,8 +110,8 @@ def describe(found: Observations) -> tuple[Any, ...]:
 def record_of(table: Answers, row: int, results: Sequence[Scored]) -> dict[str, Any]:
     _, scores = results[row]
     record = {
-        "system": table.systems[table.system[row]],
-        "item": table.items[table.item[row]],
+        "system": table.systems.values[table.systems.number[row]],
+        "item": table.items.values[table.items.number[row]],
         "scores": name_values(scores),
     }
     return record if scores.similarity is None else {**record, "similarity": scores.similarity}

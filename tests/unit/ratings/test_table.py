@@ -31,7 +31,10 @@ async def fill(bench: Bench, *ids: str) -> Answers:
 
 def named(table: Answers) -> list[tuple[str, str]]:
     """System and item of each row."""
-    return [(table.systems[a], table.items[b]) for a, b in zip(table.system, table.item, strict=True)]
+    return [
+        (table.systems.values[a], table.items.values[b])
+        for a, b in zip(table.systems.number, table.items.number, strict=True)
+    ]
 
 
 def rated(table: Answers, *ratings: StoredRating) -> list[tuple[str, str]]:
