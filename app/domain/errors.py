@@ -262,6 +262,7 @@ PLACES: Mapping[str, Callable[[int], Message]] = {
     "line": lambda number: Message("line", number=number),
     "record": lambda number: Message("record", number=number),
     "element": lambda number: Message("element", number=number),
+    "result": lambda number: Message("result", number=number),
     "rating": lambda number: Message("rating", number=number),
 }
 """What names a numbered place of a document, by its noun."""
@@ -271,6 +272,7 @@ NOUNS: Mapping[str, Message] = {
     "line": Message("noun-line"),
     "record": Message("noun-record"),
     "element": Message("noun-element"),
+    "result": Message("noun-result"),
     "rating": Message("noun-rating"),
 }
 
