@@ -43,7 +43,7 @@ from app.runtime.flow_state import FlowLimits, FlowState, LocalFlowState
 from app.runtime.helpers import Helpers, open_process
 from app.runtime.memory import set_aside
 from app.runtime.settings import Settings
-from app.runtime.tasks import end_tasks
+from app.runtime.tasks import WARM_SECONDS, end_tasks
 from app.runtime.telemetry import Telemetry, open_no_span
 from app.scoring.evaluate import ScoringContext
 from app.scoring.relevance import Relevance
@@ -79,9 +79,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten")
 
 RESTART_SECONDS = 1.0  # between a failure of the embedded worker and its next start
-WARM_SECONDS = 0.25
-"""Delay before the clients of the judge and the translator are loaded and templates compiled, so that readiness comes
-first."""
 
 READINGS = 4  # uploaded files of one project that are read or wait to be
 

@@ -21,6 +21,9 @@ from app.domain.conversation import FINDING, KIND, FaultyTurns
 from app.domain.model import key_of
 from app.domain.summary import Kind, MeasureKey
 
+KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
+
+
 Places = NDArray[np.int32]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

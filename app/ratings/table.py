@@ -18,7 +18,7 @@ from app.domain.conversation import ANY_CODE, FAULTY_TURNS, FINDING
 from app.domain.errors import InvalidLines, InvalidRequest
 from app.domain.human_rating import RatedDraw, StoredRating
 from app.domain.model import key_of
-from app.domain.run_frame import JUDGED_KINDS, Flags, RunFrame, is_judged
+from app.domain.run_frame import JUDGED_KINDS, KINDS, Flags, RunFrame, is_judged
 from app.domain.summary import BLENDED, SYSTEM, flat_name
 from app.domain.validation import LARGEST, clip
 from app.stats import reading
@@ -33,7 +33,6 @@ from app.stats.observations import (
     number_first,
     number_keys,
 )
-from app.stats.pairing import KINDS
 from app.stats.reading import ObservationReader, ReadingLimits, find_excess
 from saiten.core.messages import Message
 

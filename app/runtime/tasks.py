@@ -8,6 +8,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
+WARM_SECONDS = 0.25
+"""Delay before the clients of the judge and the translator are loaded and templates compiled, so that readiness comes
+first."""
+
+
 AGAIN_SECONDS = 0.5
 
 

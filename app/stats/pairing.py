@@ -13,13 +13,12 @@ import numpy as np
 
 from app.domain.comparison import ChosenTest, ComparedRun, Pairing, PairingTest
 from app.domain.errors import InvalidRequest
-from app.domain.run_frame import RunFrame, make_frame
+from app.domain.run_frame import KINDS, RunFrame, make_frame
 from app.domain.summary import Kind, MeasureKey
 from app.stats.observations import Floats, Integers, Mask, average_groups, count_keys, join_shared, number_first
 from app.stats.phrases import join_clauses, tell_count
 from saiten.core.messages import Message
 
-KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
 FOLDED: tuple[Kind, ...] = ("aspect", "finding", "kind")
 """What may have a best value that is not the highest."""
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from app.container import WARM_SECONDS, warm_up, warming, working
+from app.container import warm_up, warming, working
 from app.providers import registry
 from app.runtime.settings import Settings
+from app.runtime.tasks import WARM_SECONDS
 from tests.support.waiting import LIMIT_SECONDS
 
 

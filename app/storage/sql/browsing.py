@@ -29,7 +29,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from app.domain.browsing import ANY_ASPECT, ResultQuery
-from app.domain.human_rating import StoredRating
 from app.domain.result import Result
 from app.domain.summary import SYSTEM, AspectTally, Tally, unpack_tally
 from app.storage.sql import tables as t
@@ -43,7 +42,6 @@ from app.storage.sql.batches.rows import (
     select_results,
 )
 from app.storage.sql.engine import fetch, read
-from app.storage.sql.ratings import read_rating
 from app.storage.sql.search import TextSearch
 from app.storage.sql.tables import can_store, equals
 
@@ -56,11 +54,9 @@ SORTED = 10_000
 UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
-MOST_RATINGS = 500
-"""Human ratings that are shown with a page of responses."""
 
 figure, chunk = t.result_figures.c, t.batch_chunks.c
-result, item, rating = t.evaluations.c, t.batch_items.c, t.human_ratings.c
+result, item = t.evaluations.c, t.batch_items.c
 
 
 @dataclass(frozen=True)
@@ -159,20 +155,6 @@ class ResultBrowser:
         rows = {row.position: row for row in await fetch(self._engine, query)}
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
         return await asyncio.to_thread(lambda: {at: read_whole(rows[at]) for at in positions if at in rows})
-
-    async def read_ratings(
-        self, project: str, batch_id: str, results: Sequence[Result]
-    ) -> Sequence[tuple[int, StoredRating]]:
-        """People's ratings that may concern these results of the batch: of the evaluations, and of the items in this
-        batch or in none. The oldest come first, and of very many the newest are left out."""
-        items, ids = {one.entry.item for one in results}, {one.id for one in results}
-        mine = rating.project == project
-        of_item = (rating.batch_id == batch_id) | rating.batch_id.is_(None)
-        found = {}
-        for condition in (of_item & rating.item.in_(items), rating.evaluation.in_(ids)):
-            query = select(t.human_ratings).where(mine, condition).order_by(rating.number).limit(MOST_RATINGS)
-            found.update({row.number: read_rating(row) for row in await fetch(self._engine, query)})
-        return sorted(found.items(), key=lambda pair: pair[0])
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """The measures by which the batch's results can be sorted."""

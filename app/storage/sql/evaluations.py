@@ -20,16 +20,9 @@ from app.domain.evaluation import Evaluation, EvaluationFilter, Explanation, Rec
 from app.domain.rubric import split_name
 from app.runtime.coalescing import Coalescer
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import (
-    STORED,
-    read_candidate,
-    read_evaluation,
-    read_options,
-    read_trace,
-    replace_parts,
-)
 from app.storage.sql.engine import has_marks
 from app.storage.sql.sizes import ANSWER_SIZE, add_bytes, count_bytes, measure_result, sum_up
+from app.storage.sql.stored import STORED, read_candidate, read_evaluation, read_options, read_trace, replace_parts
 from app.storage.sql.tables import (
     Instant,
     batch_items,

@@ -14,8 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.comparison import GateReport
 from app.domain.errors import NotFound
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import RECEIVING, STORED
+from app.storage.sql.batches.rows import RECEIVING
 from app.storage.sql.sizes import ROW_BYTES, count_bytes
+from app.storage.sql.stored import STORED
 from app.storage.sql.tables import Instant, batches, can_store, equals
 from app.storage.sql.tables import gates as table
 from saiten.core.messages import Message

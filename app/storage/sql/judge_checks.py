@@ -9,7 +9,7 @@ from app.domain.errors import InvalidRequest
 from app.domain.judge_check import AnchorRatings
 from app.domain.model import digest
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import STORED
+from app.storage.sql.stored import STORED
 from app.storage.sql.tables import anchor_ratings, can_store, equals
 from saiten.core.messages import Message
 

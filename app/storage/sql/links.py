@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.domain.errors import InvalidRequest, NotFound
 from app.domain.link import Link, StoredLink
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import RECEIVING, STORED
+from app.storage.sql.batches.rows import RECEIVING
+from app.storage.sql.stored import STORED
 from app.storage.sql.tables import batches, equals
 from app.storage.sql.tables import links as table
 from saiten.core.messages import Message

@@ -33,12 +33,14 @@ from app.domain.human_rating import (
 )
 from app.domain.model import canonical_json, digest
 from app.domain.reliability import JudgeKey, Validation
+from app.domain.result import Result
 from app.domain.signature import read_signature
 from app.storage.sql import engine as db
 from app.storage.sql import tables as t
-from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
+from app.storage.sql.batches.rows import RECEIVING, ROWS
 from app.storage.sql.engine import take_turn
 from app.storage.sql.sizes import RATING_SIZE, add_bytes, remove_sized
+from app.storage.sql.stored import STORED
 from app.storage.sql.tables import batches, can_store, equals, evaluations, validations
 from saiten.core.messages import Message
 
@@ -59,6 +61,10 @@ logger = logging.getLogger("saiten.ratings")
 
 REQUESTS_AT_ONCE = 200
 """Requests, of up to a megabyte each, that are read at a time for the roles of their turns."""
+
+
+MOST_SHOWN = 500
+"""Human ratings that are shown with a page of responses."""
 
 
 class RatingStore:
@@ -293,6 +299,20 @@ class RatingStore:
             for key, row in zip(keys, rows, strict=True)
             if key.judge.endswith(METHOD)
         }
+
+    async def of_results(
+        self, project: str, batch_id: str, results: Sequence[Result]
+    ) -> Sequence[tuple[int, StoredRating]]:
+        """People's ratings that may concern these results of the batch: of the evaluations, and of the items in this
+        batch or in none. The oldest come first, and of very many the newest are left out."""
+        items, ids = {one.entry.item for one in results}, {one.id for one in results}
+        mine = table.project == project
+        of_item = (table.batch_id == batch_id) | table.batch_id.is_(None)
+        found = {}
+        for condition in (of_item & table.item.in_(items), table.evaluation.in_(ids)):
+            query = select(t.human_ratings).where(mine, condition).order_by(table.number).limit(MOST_SHOWN)
+            found.update({row.number: read_rating(row) for row in await db.fetch(self._engine, query)})
+        return sorted(found.items(), key=lambda pair: pair[0])
 
     # Last, for its name hides the type's from whatever stands below
 

@@ -25,9 +25,10 @@ from app.domain.human_rating import (
 )
 from app.domain.model import digest
 from app.storage.sql import engine as db
-from app.storage.sql.batches.rows import RECEIVING, ROWS, STORED
+from app.storage.sql.batches.rows import RECEIVING, ROWS
 from app.storage.sql.ratings import read_rating
 from app.storage.sql.sizes import DRAWN_BYTES
+from app.storage.sql.stored import STORED
 from app.storage.sql.tables import (
     Instant,
     batch_items,

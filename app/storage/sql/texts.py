@@ -44,17 +44,12 @@ from app.storage.sql.batches.erasure import Erasure, note_erased_calls
 from app.storage.sql.batches.rows import (
     RECEIVING,
     ROWS,
-    STORED,
     describe_result,
     figure,
     insert_figures,
-    read_candidate,
-    read_evaluation,
     read_failure,
     read_measures,
     read_placed,
-    read_trace,
-    replace_parts,
     rewrite_figures,
     utc_now,
 )
@@ -75,6 +70,7 @@ from app.storage.sql.sizes import (
     measure_result,
     remove_sized,
 )
+from app.storage.sql.stored import STORED, read_candidate, read_evaluation, read_trace, replace_parts
 from app.storage.sql.tables import can_store
 
 AT_ONCE = 500

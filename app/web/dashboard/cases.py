@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.domain.batch import Batch
 from app.domain.browsing import CaseRow
@@ -15,10 +15,12 @@ from app.domain.human_rating import StoredRating
 from app.domain.result import Result
 from app.domain.rubric import Aspect, Level, Rubric
 from app.domain.summary import SYSTEM
-from app.storage.sql.browsing import ResultBrowser
 from app.web.dashboard.conversation import TurnView
 from app.web.dashboard.item import RaterView, ResponseNames, list_turns, view_ratings
 from app.web.text_difference import Piece, compare_texts, replace_text
+
+if TYPE_CHECKING:
+    from app.container import Container
 
 EXCERPT_CHARACTERS = 90
 """Of a text in a case's line."""
@@ -110,21 +112,21 @@ class RunCases(NamedTuple):
     ratings: Sequence[StoredRating]
 
 
-async def read_run(browser: ResultBrowser, project: str, batch: Batch, positions: Sequence[int]) -> RunCases:
+async def read_run(container: Container, project: str, batch: Batch, positions: Sequence[int]) -> RunCases:
     """The run's responses at these positions; what was erased meanwhile is left out."""
-    found = await browser.read(project, batch.id, positions)
-    ratings = await browser.read_ratings(project, batch.id, [*found.values()])
+    found = await container.dashboard.browser.read(project, batch.id, positions)
+    ratings = await container.ratings.service.ratings.of_results(project, batch.id, [*found.values()])
     return RunCases(batch, found, [rating for _, rating in ratings])
 
 
 async def read_cases(
-    browser: ResultBrowser, project: str, runs: Sequence[Batch], rubric: Rubric | None, rows: Sequence[CaseRow]
+    container: Container, project: str, runs: Sequence[Batch], rubric: Rubric | None, rows: Sequence[CaseRow]
 ) -> list[CaseView]:
     """The cases with all texts. What was erased meanwhile is left out."""
     read = []
     for number, batch in enumerate(runs):
         positions = [place for row in rows if (place := row.positions[number]) is not None]
-        read.append(await read_run(browser, project, batch, positions))
+        read.append(await read_run(container, project, batch, positions))
     return view_cases(read, rubric, rows)
 
 

@@ -284,7 +284,7 @@ async def look(
     page = await look_beside(container, project, asked, asked.state, offset=offset, limit=limit)
     if isinstance(page, PendingComputation):
         return page
-    cases = await read_cases(container.dashboard.browser, project, asked.runs, asked.rubric, page.rows)
+    cases = await read_cases(container, project, asked.runs, asked.rubric, page.rows)
     return FoundCases(page.total, page.cases, cases, {}, page.warnings, page.statuses)
 
 

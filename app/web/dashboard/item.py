@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from app.container import Container
 from app.domain.batch import Batch, Candidate, Entry, parts_of
 from app.domain.browsing import CaseQuery, ResultQuery
 from app.domain.conversation import texts_of_conversation

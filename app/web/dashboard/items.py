@@ -142,7 +142,7 @@ async def read_items(
     """The results at these positions as cases with all texts, and their lines by position. The first of them is number
     `first` of the list; `apart` is how far the judge is from people. What was erased meanwhile is left out."""
     batch, state, columns, rubric = listed
-    run = await read_run(container.dashboard.browser, project, batch, places)
+    run = await read_run(container, project, batch, places)
     shown, rows, lines = show_columns(columns, state.measure), [], {}
     for position, result in run.found.items():
         evaluation = result.evaluation

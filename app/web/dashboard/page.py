@@ -26,10 +26,9 @@ from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
 from app import __version__
-from app.container import WARM_SECONDS
 from app.domain.dialogue import is_invisible
 from app.domain.errors import InvalidRequest, NotFound, SaitenError
-from app.runtime.tasks import end_tasks
+from app.runtime.tasks import WARM_SECONDS, end_tasks
 from app.web import problems
 from app.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from app.web.body import SMALL_BYTES, receive, require_media_type

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from app.batches.service import BatchService
 from app.comparison.service import Examination
-from app.container import Container
 from app.domain.batch import Batch, BatchFilter
 from app.domain.link import StoredLink
 from app.domain.rubric import Rubric

@@ -14,7 +14,6 @@ from app.charts.intervals import ForestLabels, ForestRow, build_forest
 from app.comparison.badges import asked_of
 from app.comparison.links import choose_link
 from app.comparison.service import Examination
-from app.container import Container
 from app.domain.batch import Batch
 from app.domain.comparison import (
     Comparison,

@@ -9,7 +9,7 @@ from app.domain.batch import BatchConversation, Candidate, list_candidates
 from app.domain.conversation import Conversation
 from app.domain.dialogue import Utterance
 from app.domain.redaction import DROPPED, ERASED, drop, hash_with, kind_of_text, redact_asked, rekey_context
-from app.storage.sql.batches.rows import read_candidate
+from app.storage.sql.stored import read_candidate
 
 SALT = "s" * 64
 

@@ -18,9 +18,10 @@ from app.domain.batch import BatchOptions
 from app.domain.evaluation import Usage
 from app.domain.summary import Tally, pack_tally, unpack_tally
 from app.domain.work import COLLECT, FINISH, ChunkJob
-from app.storage.sql.batches.rows import ACTIVE, RECEIVING, read_options
+from app.storage.sql.batches.rows import ACTIVE, RECEIVING
 from app.storage.sql.engine import insert_or_add
 from app.storage.sql.governance import charge_keys
+from app.storage.sql.stored import read_options
 from app.storage.sql.tables import batch_chunks, batch_signatures, batches
 
 logger = logging.getLogger("saiten.batches")

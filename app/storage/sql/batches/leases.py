@@ -45,15 +45,14 @@ from app.storage.sql.batches.rows import (
     insert_figures,
     read_faulty,
     read_measures,
-    read_options,
     read_placed,
-    replace_parts,
     rewrite_figures,
     write_measures,
 )
 from app.storage.sql.batches.running_time import read_running_time
 from app.storage.sql.governance import charge_keys, find_money
 from app.storage.sql.sizes import count_bytes, measure_result, sum_up
+from app.storage.sql.stored import read_options, replace_parts
 from app.storage.sql.tables import api_keys, batch_chunks, batch_items, batches, evaluations, result_figures
 
 chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c

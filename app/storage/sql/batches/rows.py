@@ -9,15 +9,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure
+from app.domain.batch import Candidate, Entry, Failure
 from app.domain.conversation import ANY_CODE, FINDING, FaultyTurns
-from app.domain.dialogue import CHECKED, digest_context
-from app.domain.evaluation import CallTrace, ConversationRequest, Evaluation
+from app.domain.dialogue import digest_context
+from app.domain.evaluation import ConversationRequest
 from app.domain.model import key_of
 from app.domain.result import Result
 from app.domain.summary import (
@@ -30,6 +28,7 @@ from app.domain.summary import (
     measure_failure,
 )
 from app.domain.work import FinishedCandidate
+from app.storage.sql.stored import read_candidate, read_evaluation, read_trace
 from app.storage.sql.tables import MOST_MEASURES, evaluations, result_figures
 
 ACTIVE = ("queued", "running")
@@ -45,53 +44,6 @@ ROWS = 1000
 def utc_now() -> datetime:
     """The current time, by this machine's clock."""
     return datetime.now(UTC)
-
-
-STORED = {"limits": CHECKED}
-"""The validation context for stored values, because limits apply only to requests."""
-
-
-FIRST_VERSIONS = {"ja-dialogue": "ja-dialogue@1"}
-"""The rubric of a batch that names no version, from before rubrics had several."""
-
-
-class EvaluationPart(BaseModel):
-    """Of a stored record the evaluation: to pass over the calls takes a third less time."""
-
-    evaluation: Evaluation
-
-
-class TracePart(BaseModel):
-    """Of a stored record the calls to the judge."""
-
-    trace: tuple[CallTrace, ...] = ()
-
-
-def read_evaluation(record: str) -> Evaluation:
-    """The evaluation in a stored record."""
-    return EvaluationPart.model_validate_json(record, context=STORED).evaluation
-
-
-def read_trace(record: str) -> tuple[CallTrace, ...]:
-    """The calls to the judge in a stored record."""
-    return TracePart.model_validate_json(record, context=STORED).trace
-
-
-def replace_parts(record: str, **parts: Evaluation | tuple[CallTrace, ...]) -> str:
-    """A stored record with another `evaluation`, or another `trace` too."""
-    return to_json({**from_json(record), **parts}).decode()
-
-
-def read_options(text: str) -> BatchOptions:
-    """The options in a column of text."""
-    options = BatchOptions.model_validate_json(text, context=STORED)
-    then = FIRST_VERSIONS.get(options.rubric)
-    return options if then is None else options.model_copy(update={"rubric": then})
-
-
-def read_candidate(text: str) -> Candidate:
-    """The candidate in a column of text."""
-    return Candidate.model_validate_json(text, context=STORED)
 
 
 def describe_candidates(batch_id: str, candidates: Sequence[tuple[Entry, Candidate]]) -> list[dict[str, Any]]:

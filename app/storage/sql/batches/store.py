@@ -54,8 +54,6 @@ from app.storage.sql.batches.rows import (
     RECEIVING,
     ROWS,
     describe_candidates,
-    read_candidate,
-    read_options,
     read_placed,
     read_result,
     select_results,
@@ -65,6 +63,7 @@ from app.storage.sql.batches.running_time import read_running_time, sign
 from app.storage.sql.batches.views import LEFT, SEEN
 from app.storage.sql.search import describe_texts
 from app.storage.sql.sizes import add_bytes, measure_candidate, octets
+from app.storage.sql.stored import read_candidate, read_options
 from app.storage.sql.tables import can_store, equals
 from saiten.core.messages import Message
 

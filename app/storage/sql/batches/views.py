@@ -28,7 +28,8 @@ from app.domain.signature import read_signature
 from app.domain.summary import SYSTEM
 from app.domain.work import PROVIDER_TIME
 from app.storage.sql import tables as t
-from app.storage.sql.batches.rows import RECEIVING, read_options
+from app.storage.sql.batches.rows import RECEIVING
+from app.storage.sql.stored import read_options
 from app.storage.sql.tables import Instant, can_store
 
 FINISHED = ("scored", "partial", "failed", "expired")
