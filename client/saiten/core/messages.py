@@ -36,8 +36,13 @@ class Message:
 
     def __init__(self, id: str, /, **values: Value) -> None:  # noqa: A002 - the name that it has everywhere
         self.id = id
+<<<<<<< HEAD
         self.values: Mapping[str, Value] = values
         self._said: dict[str, str] = {}
+=======
+        # A number of numpy is kept as Python's, or JSON could not hold it.
+        self.values: Mapping[str, Value] = {name: unbox(value) for name, value in values.items()}
+>>>>>>> errors
 
     def say(self, language: str = DEFAULT) -> str:
         """The sentence in a language of `LANGUAGES`; raises KeyError for an id that no catalogue has."""
@@ -78,6 +83,11 @@ class Misfit(ValueError):
 def rebuild(name: str, values: Mapping[str, Any]) -> Message:
     """A message of these parts: as it is unpickled, and as it is read again from JSON."""
     return Message(name, **{key: read_value(value) for key, value in values.items()})
+
+
+def unbox(value: Any) -> Any:
+    """Python's number for one of numpy's; any other value as it is."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def say_value(value: Value, language: str) -> Any:

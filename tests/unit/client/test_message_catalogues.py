@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import string
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from app.domain import errors
 from app.web.problems import CODES, title_of
@@ -77,5 +81,10 @@ def test_no_error_is_raised_with_a_sentence() -> None:
     assert raised == []
 
 
-def test_a_message_reads_what_it_names() -> None:
+def test_what_stands_in_a_message_is_no_template() -> None:
     assert str(Message("verbatim", text="{x}")) == "{x}"
+
+
+def test_numbers_of_numpy_are_pythons_in_json() -> None:
+    counted: Any = np.int64(7)
+    assert json.dumps(Message("line", number=counted).as_json()) == '{"number": 7}'
