@@ -36,13 +36,9 @@ class Message:
 
     def __init__(self, id: str, /, **values: Value) -> None:  # noqa: A002 - the name that it has everywhere
         self.id = id
-<<<<<<< HEAD
-        self.values: Mapping[str, Value] = values
-        self._said: dict[str, str] = {}
-=======
         # A number of numpy is kept as Python's, or JSON could not hold it.
         self.values: Mapping[str, Value] = {name: unbox(value) for name, value in values.items()}
->>>>>>> errors
+        self._said: dict[str, str] = {}
 
     def say(self, language: str = DEFAULT) -> str:
         """The sentence in a language of `LANGUAGES`; raises KeyError for an id that no catalogue has."""
