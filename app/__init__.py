@@ -5,4 +5,4 @@ from saiten.core import messages
 
 __all__ = ["__version__"]
 
-messages.packages.append("app")
+messages.packages.append("saiten_server")

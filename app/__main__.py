@@ -1,6 +1,6 @@
-"""`python -m app` is `saiten`."""
+"""`python -m saiten_server` is `saiten`."""
 
-from app.cli import main
+from saiten_server.cli import main
 
 # A process that this one starts imports this module too, under another name.
 if __name__ == "__main__":

@@ -16,65 +16,65 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.datasets import DatasetService
-from app.batches.service import BatchService, QueueLimits
-from app.batches.worker import BatchWorker, window_of
-from app.charts.render import ChartRenderer
-from app.comparison.cases import CaseExplorer
-from app.comparison.gates import GateArchive
-from app.comparison.judge_checks import AnchorCheck
-from app.comparison.links import LinkService
-from app.comparison.overview import Overviews
-from app.comparison.runs import RunReader
-from app.comparison.sequences import SequenceService
-from app.comparison.service import ComparisonService
-from app.governance.erasures import ErasureService
-from app.governance.policies import RecentPolicies
-from app.governance.retention import Retention
-from app.providers import registry
-from app.providers.call_cache import CachedCalls
-from app.providers.flow_control import FlowControl
-from app.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
-from app.ratings.rounds import RoundService
-from app.ratings.service import RatingService
-from app.runtime.caches import CallCache
-from app.runtime.computations import Computations
-from app.runtime.flow_state import FlowLimits, FlowState, LocalFlowState
-from app.runtime.helpers import Helpers, open_process
-from app.runtime.memory import set_aside
-from app.runtime.settings import Settings
-from app.runtime.tasks import WARM_SECONDS, end_tasks
-from app.runtime.telemetry import Telemetry, open_no_span
-from app.scoring.evaluate import ScoringContext
-from app.scoring.relevance import Relevance
-from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
-from app.storage.queue import AsyncioJobQueue, JobQueue
-from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
-from app.storage.rubric_files import open_rubrics
-from app.storage.sql.baselines import BaselineStore
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.browsing import ResultBrowser
-from app.storage.sql.datasets import DatasetStore
-from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.frames import FrameStore
-from app.storage.sql.gates import GateStore
-from app.storage.sql.governance import AuditLog, PolicyStore, SpendingStore
-from app.storage.sql.invitations import InvitationStore
-from app.storage.sql.judge_checks import AnchorStore
-from app.storage.sql.keys import APIKeyStore
-from app.storage.sql.links import LinkStore
-from app.storage.sql.quota import StorageQuota
-from app.storage.sql.ratings import RatingStore
-from app.storage.sql.rounds import RoundStore
-from app.storage.sql.search import TextSearch
-from app.storage.sql.sequences import SequenceStore
-from app.storage.sql.texts import TextStore
+from saiten_server.comparison.baselines.store import BaselineStore
+from saiten_server.comparison.gates.service import GateArchive
+from saiten_server.comparison.gates.store import GateStore
+from saiten_server.comparison.judge_checks.service import AnchorCheck
+from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.links.service import LinkService
+from saiten_server.comparison.links.store import LinkStore
+from saiten_server.comparison.runs import RunReader
+from saiten_server.comparison.sequences.service import SequenceService
+from saiten_server.comparison.sequences.store import SequenceStore
+from saiten_server.comparison.service import ComparisonService
+from saiten_server.erasure.retention import Retention
+from saiten_server.erasure.service import ErasureService
+from saiten_server.erasure.store import TextStore
+from saiten_server.explorer.cases import CaseExplorer
+from saiten_server.explorer.overview import Overviews
+from saiten_server.governance.keys import APIKeyStore
+from saiten_server.governance.policies import RecentPolicies
+from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
+from saiten_server.platform.caches import CallCache
+from saiten_server.platform.charts.render import ChartRenderer
+from saiten_server.platform.computations import Computations
+from saiten_server.platform.flow_state import FlowLimits, FlowState, LocalFlowState
+from saiten_server.platform.helpers import Helpers, open_process
+from saiten_server.platform.memory import set_aside
+from saiten_server.platform.memory_cache import MemoryCallCache, NearCallCache, NoCallCache
+from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
+from saiten_server.platform.settings import Settings
+from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
+from saiten_server.platform.telemetry import Telemetry, open_no_span
+from saiten_server.providers import registry
+from saiten_server.providers.call_cache import CachedCalls
+from saiten_server.providers.flow_control import FlowControl
+from saiten_server.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
+from saiten_server.ratings.rounds.invitations import InvitationStore
+from saiten_server.ratings.rounds.service import RoundService
+from saiten_server.ratings.rounds.store import RoundStore
+from saiten_server.ratings.service import RatingService
+from saiten_server.ratings.store import RatingStore
+from saiten_server.runs.datasets.service import DatasetService
+from saiten_server.runs.datasets.store import DatasetStore
+from saiten_server.runs.queue import AsyncioJobQueue, JobQueue
+from saiten_server.runs.quota import StorageQuota
+from saiten_server.runs.service import BatchService, QueueLimits
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.browsing import ResultBrowser
+from saiten_server.runs.store.frames import FrameStore
+from saiten_server.runs.store.search import TextSearch
+from saiten_server.runs.worker import BatchWorker, window_of
+from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.relevance import Relevance
+from saiten_server.scoring.rubrics.files import open_rubrics
+from saiten_server.scoring.store import EvaluationStore
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from app.batches.provider_run import ProviderRun
-    from app.runtime.tracing import Tracing
+    from saiten_server.platform.tracing import Tracing
+    from saiten_server.runs.provider_run import ProviderRun
 
 logger = logging.getLogger("saiten")
 
@@ -214,8 +214,8 @@ async def open_container(
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
     """The engine, with its schema up to date."""
-    from app.storage.sql.engine import close_engine, open_engine
-    from app.storage.sql.schema import migrate
+    from saiten_server.platform.sql.engine import close_engine, open_engine
+    from saiten_server.platform.sql.schema import migrate
 
     engine = open_engine(settings.sqlalchemy_url)
     stack.push_async_callback(close_engine, engine)
@@ -241,7 +241,7 @@ def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:
 def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> CallCache:
     """The cache for replies of outside calls. A small cache in this process goes before one outside it."""
     if settings.cache_kind == "redis" and redis is not None:
-        from app.storage.redis.cache import RedisCallCache
+        from saiten_server.platform.redis.cache import RedisCallCache
 
         shared = RedisCallCache(
             redis,
@@ -251,7 +251,7 @@ def open_cache(settings: Settings, engine: AsyncEngine, redis: Redis | None) -> 
         )
         return NearCallCache(shared)
     if settings.cache_kind == "sql":
-        from app.storage.sql.cache import SQLCallCache
+        from saiten_server.platform.sql.cache import SQLCallCache
 
         kept = SQLCallCache(engine, entries=settings.cache_entries, value_bytes=settings.cache_value_bytes)
         return NearCallCache(kept)
@@ -282,7 +282,7 @@ def open_flow_state(bounds: FlowLimits, redis: Redis | None, endpoint: str, key:
     """What all processes that share Redis know of an endpoint and key; without Redis, what this process knows."""
     if redis is None:
         return LocalFlowState(bounds)
-    from app.storage.redis.flow import RedisFlowState, scope_of
+    from saiten_server.platform.redis.flow import RedisFlowState, scope_of
 
     return RedisFlowState(redis, scope_of(endpoint, key), bounds)
 
@@ -291,7 +291,7 @@ def open_limiter(redis: Redis | None) -> RequestLimiter:
     """The limiter of requests per key, for all processes that share Redis, otherwise for this process."""
     if redis is None:
         return MemoryRequestLimiter()
-    from app.storage.redis.request_limits import RedisRequestLimiter
+    from saiten_server.platform.redis.request_limits import RedisRequestLimiter
 
     return RedisRequestLimiter(redis)
 
@@ -410,7 +410,7 @@ def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:
     """SAQ over Redis, or a queue in this process."""
     if settings.redis_url is None:
         return AsyncioJobQueue()
-    from app.storage.redis.queue import SAQJobQueue
+    from saiten_server.runs.redis_queue import SAQJobQueue
 
     queue = SAQJobQueue(settings.redis_url)
     stack.push_async_callback(queue.close)
@@ -432,9 +432,9 @@ def open_provider(
     if provider is None:
         return None
     stack.push_async_callback(provider.close)
-    from app.batches.provider_run import ProviderRun
-    from app.providers.ports import DeferringJudge
-    from app.storage.sql.provider_batches import ProviderBatchStore
+    from saiten_server.providers.ports import DeferringJudge
+    from saiten_server.runs.provider_run import ProviderRun
+    from saiten_server.runs.store.provider_batches import ProviderBatchStore
 
     if not isinstance(instruments.judge, DeferringJudge):
         return None

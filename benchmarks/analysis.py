@@ -15,11 +15,11 @@ from itertools import combinations, permutations
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from app.stats.hierarchy import Standing, count_changes, find_hierarchy
-from app.stats.observations import Floats, Observations
-from app.stats.statistics import compare_systems, settled_means
-from app.stats.win_rates import rate_wins
 from benchmarks.record import Beside, Figure, Report, at_most, run_alone
+from saiten_server.stats.hierarchy import Standing, count_changes, find_hierarchy
+from saiten_server.stats.observations import Floats, Observations
+from saiten_server.stats.statistics import compare_systems, settled_means
+from saiten_server.stats.win_rates import rate_wins
 
 NAME = "analysis"
 SYSTEMS = 11

@@ -104,7 +104,7 @@ def measure_file(report: Report, path: Path, lines: int) -> dict[str, float]:
     for name in ANALYSES:
         ours, plain, notebook = list[Spent](), list[float](), list[float]()
         for _ in range(rounds):
-            ours.append(spend([sys.executable, "-m", "app", "analyze", name, str(path), "--json"]))
+            ours.append(spend([sys.executable, "-m", "saiten_server", "analyze", name, str(path), "--json"]))
             plain.append(work("in-memory", name, lines)["seconds"])
             if lines <= MOST_OF_PANDAS and find_spec("pandas"):
                 notebook.append(work("pandas", name, path)["whole"])
@@ -146,7 +146,7 @@ def measure_judged(report: Report, folder: Path, *, quick: bool) -> None:
                 item = f'"system": "bot", "item": "response {at}", "dialogue": "dialogue {at // 10}"'
                 file.write(f'{{{item}, "scores": {{"overall": {figures[0][at]}}}{rated}}}\n')
         few = lines == JUDGED
-        command = [sys.executable, "-m", "app", "analyze", "corrected", str(path), "--ranges", "overall=1:5"]
+        command = [sys.executable, "-m", "saiten_server", "analyze", "corrected", str(path), "--ranges", "overall=1:5"]
         found = [work("corrected", "overall", path) if few else spend(command)._asdict() for _ in range(ROUNDS)]
         name = f"corrected, {lines:,} judged and {RATED} rated"
         seconds, whole = [one["seconds"] for one in found], lines == LARGE_JUDGED

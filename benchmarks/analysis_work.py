@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.container import Container, open_container
-from app.domain.analysis_request import REQUESTS
-from app.domain.comparison_request import ComparisonRequest, GateRequest
-from app.runtime.memory import tune_collection
-from app.runtime.settings import Settings
+from saiten_server.analyses.requests import REQUESTS
+from saiten_server.comparison.requests import ComparisonRequest, GateRequest
+from saiten_server.container import Container, open_container
+from saiten_server.platform.memory import tune_collection
+from saiten_server.platform.settings import Settings
 
 Floats = NDArray[np.float64]
 
@@ -134,8 +134,8 @@ def work_with_pandas(name: str, path: str) -> None:
 
 def work_on_judged(aspect: str, path: str) -> None:
     """Corrected means of a file, read and reported; the first time, which imports, is not measured."""
-    from app.stats.corrected import report_corrected
-    from app.stats.reading import ObservationReader, read_ndjson
+    from saiten_server.stats.corrected import report_corrected
+    from saiten_server.stats.reading import ObservationReader, read_ndjson
 
     for _ in range(2):
         started = time.perf_counter()

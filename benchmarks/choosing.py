@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.stats.choosing import draw, find_probabilities, weigh
-from app.stats.corrected import (
+from benchmarks.corrected import HIGH, ITEMS, JUDGES, LOW, QUICK_RUNS, RUNS, Judge, find_latent
+from saiten_server.stats.choosing import draw, find_probabilities, weigh
+from saiten_server.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
     correct,
@@ -35,7 +36,6 @@ from app.stats.corrected import (
     differ_corrected,
     find_interval,
 )
-from benchmarks.corrected import HIGH, ITEMS, JUDGES, LOW, QUICK_RUNS, RUNS, Judge, find_latent
 
 Array = NDArray[np.float64]
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from app.stats.corrected import (
+from saiten_server.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
     correct,

@@ -24,10 +24,10 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from app.stats import resampling
-from app.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected
 from benchmarks.corrected import CORRELATIONS, ITEMS, JUDGES, LABELS, Array, Judge, find_latent, mix, name_clusters
 from benchmarks.corrected_raters import print_part
+from saiten_server.stats import resampling
+from saiten_server.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected
 
 RUNS, QUICK_RUNS = 2_000, 20
 ALPHA = 0.05

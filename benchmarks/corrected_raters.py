@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from app.stats.corrected import (
+from benchmarks.corrected import JUDGES, Array, find_latent
+from saiten_server.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
     correct,
@@ -29,9 +30,8 @@ from app.stats.corrected import (
     find_interval,
     share_raters,
 )
-from app.stats.observations import average_groups
-from app.stats.severity import Said
-from benchmarks.corrected import JUDGES, Array, find_latent
+from saiten_server.stats.observations import average_groups
+from saiten_server.stats.severity import Said
 
 Numbers = NDArray[np.int64]
 

@@ -23,8 +23,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from app.domain.reliability import STRONG
-from app.stats.correlation_intervals import (
+from saiten.core.messages import Message
+from saiten_server.core.reliability import STRONG
+from saiten_server.stats.correlation_intervals import (
     Coefficient,
     Difference,
     Estimate,
@@ -34,10 +35,9 @@ from app.stats.correlation_intervals import (
     estimate,
     estimate_within,
 )
-from app.stats.observations import Floats, Integers
-from app.stats.statistics import kendall, pearson, spearman
-from app.stats.validity import find_tail
-from saiten.core.messages import Message
+from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.statistics import kendall, pearson, spearman
+from saiten_server.stats.validity import find_tail
 
 RUNS = 2_000
 SIZES = (20, 40, 100, 200)

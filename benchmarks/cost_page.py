@@ -11,16 +11,6 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from app.providers.openai.judge import DEFAULT_MODEL
-from app.providers.openai.prices import (
-    CACHEABLE_TOKENS,
-    REASON_TOKENS,
-    SURELY_CACHEABLE_TOKENS,
-    Price,
-    Prices,
-    read_prices,
-)
-from app.providers.ports import PROVIDER_BATCH_SHARE
 from benchmarks.cost_table import (
     ITEMS,
     Job,
@@ -45,6 +35,16 @@ from benchmarks.prompt_tokens import (
     list_stale,
     load_counts,
 )
+from saiten_server.providers.openai.judge import DEFAULT_MODEL
+from saiten_server.providers.openai.prices import (
+    CACHEABLE_TOKENS,
+    REASON_TOKENS,
+    SURELY_CACHEABLE_TOKENS,
+    Price,
+    Prices,
+    read_prices,
+)
+from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
 
 PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
 WORDS = Path(__file__).parent / "cost_page.md"

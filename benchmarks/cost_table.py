@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from app.providers.openai.prices import CACHEABLE_TOKENS, Prices
-from app.providers.ports import PROVIDER_BATCH_SHARE
-from app.runtime.settings import Settings
 from benchmarks.prompt_tokens import Asked, Counts, find_conversation_rubrics, find_rubrics
+from saiten_server.platform.settings import Settings
+from saiten_server.providers.openai.prices import CACHEABLE_TOKENS, Prices
+from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
 
 ITEMS = 1000
 SHARE = 0.8

@@ -28,12 +28,12 @@ from urllib.parse import urlencode
 
 import httpx
 
-from app.web.dashboard.exploration import LINES
 from benchmarks.dashboard_browser import Painted, paint
 from benchmarks.dashboard_data import RATERS, Seeded, locate, seed
 from benchmarks.dashboard_results import NEEDLE
 from benchmarks.machine import introduce
 from benchmarks.record import Figure, Report, at_most, finish, make_parser
+from saiten_server.explorer.pages.exploration import LINES
 from tests.support.command import served
 
 RESULTS, QUICK_RESULTS = 100_000, 1000

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from app.container import Container, open_container
-from app.domain.batch import BatchFilter, BatchOptions, Candidate, Entry
-from app.domain.evaluation import EvaluationRequest
-from app.domain.human_rating import HumanRating, RoundOptions
-from app.domain.rubric import Rubric
-from app.domain.work import CHUNK_SIZE, ChunkJob
-from app.runtime.settings import Settings
-from app.scoring.evaluate import evaluate
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.engine import open_engine
 from benchmarks.dashboard_results import Maker, draw, pose
+from saiten_server.container import Container, open_container
+from saiten_server.core.batch import BatchFilter, BatchOptions, Candidate, Entry
+from saiten_server.core.evaluation import EvaluationRequest
+from saiten_server.core.rubric import Rubric
+from saiten_server.platform.settings import Settings
+from saiten_server.platform.sql.engine import open_engine
+from saiten_server.ratings.values import HumanRating, RoundOptions
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.work import CHUNK_SIZE, ChunkJob
+from saiten_server.scoring.evaluate import evaluate
 
 NAME, SYSTEM = "nightly", "bot-a"
 PROJECT = "default"

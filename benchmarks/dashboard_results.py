@@ -11,14 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.batch import Candidate, Entry, Failure
-from app.domain.composites import compose
-from app.domain.dialogue import Utterance
-from app.domain.evaluation import AspectResult, Evaluation, EvaluationRequest, Record, RelevanceResult, Unrated, Warned
-from app.domain.rubric import Aspect, Rubric
-from app.domain.work import ChunkJob, FinishedCandidate
-from app.scoring.record import blend_aspect
 from benchmarks.gate import SHARES, cut
+from saiten_server.core.batch import Candidate, Entry, Failure
+from saiten_server.core.composites import compose
+from saiten_server.core.dialogue import Utterance
+from saiten_server.core.evaluation import (
+    AspectResult,
+    Evaluation,
+    EvaluationRequest,
+    Record,
+    RelevanceResult,
+    Unrated,
+    Warned,
+)
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.runs.work import ChunkJob, FinishedCandidate
+from saiten_server.scoring.record import blend_aspect
 
 NEEDLE = "温泉"
 """In one context in 700."""

@@ -10,10 +10,10 @@ import json
 import random
 from pathlib import Path
 
-from app.cli.demo import RATINGS_FILE, DemoRun, load_runs
-from app.runtime.bundled import bundled_folder
-from app.runtime.settings import read_settings
-from app.storage.rubric_files import open_rubrics
+from saiten_server.cli.demo import RATINGS_FILE, DemoRun, load_runs
+from saiten_server.platform.bundled import bundled_folder
+from saiten_server.platform.settings import read_settings
+from saiten_server.scoring.rubrics.files import open_rubrics
 
 RATED = "a-102"
 FILE = Path(str(bundled_folder("cli/demo_data"))) / RATINGS_FILE

@@ -5,7 +5,7 @@
 
 Each row prints what was lost, stored twice and judged twice, how long after the fault's end the next result was
 committed, and what it took in all. A row that misses its figure says MISSED, and the exit code is 1. An encoder that is
-slow is not among them: tests/unit/scoring/test_relevance.py holds what a rating does without one.
+slow is not among them: tests/scoring/test_relevance.py holds what a rating does without one.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from app.domain.folding import fold
-from app.text.injection.wording import DAMPING, LONGEST_RUN, KnownRuns, passages, sentences
+from saiten_server.core.folding import fold
+from saiten_server.text.injection.wording import DAMPING, LONGEST_RUN, KnownRuns, passages, sentences
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"

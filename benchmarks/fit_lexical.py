@@ -28,10 +28,10 @@ from scipy.optimize import nnls
 from scipy.stats import spearmanr
 from sklearn.model_selection import GroupKFold
 
-from app.domain.dialogue import Dialogue, Utterance
-from app.providers.lexical.features import Features, Profile
-from app.providers.lexical.japanese import JapaneseReader
-from app.providers.lexical.judge import CoherenceWeights, FittedFeature, cap_coherence, read_dialogue
+from saiten_server.core.dialogue import Dialogue, Utterance
+from saiten_server.providers.lexical.features import Features, Profile
+from saiten_server.providers.lexical.japanese import JapaneseReader
+from saiten_server.providers.lexical.judge import CoherenceWeights, FittedFeature, cap_coherence, read_dialogue
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "dbdc3_ja.jsonl"

@@ -21,10 +21,10 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.comparison import ComparedRun, GateReport, GateRule, PairingTest
-from app.domain.run_frame import key_all, make_frame
-from app.stats.gate import judge_gate
 from benchmarks.record import Beside, Figure, Report, at_most, finish, make_parser
+from saiten_server.comparison.gate import judge_gate
+from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, PairingTest
+from saiten_server.runs.frame import key_all, make_frame
 
 SHARES: Mapping[str, Mapping[int, float]] = {
     "naturalness": {1: 0.1, 2: 0.3, 3: 0.6},

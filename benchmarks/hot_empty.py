@@ -17,9 +17,9 @@ from types import SimpleNamespace
 import uvicorn
 from fastapi import FastAPI, Response
 
-from app.domain.evaluation import EvaluationRequest
-from app.web.server import DrainingProtocol
 from benchmarks.hot_caller import PATH
+from saiten_server.cli.server import DrainingProtocol
+from saiten_server.core.evaluation import EvaluationRequest
 
 
 def make_application(answer: bytes) -> FastAPI:

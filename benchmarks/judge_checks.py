@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from app.comparison.judge_checks import count_runs, load_anchors
-from app.domain.judge_check import JudgeCheckRequest
-from app.stats.drift import compare_anchors
-from app.storage.rubric_files import RubricFiles, default_folder
+from saiten_server.comparison.judge_checks.drift import compare_anchors
+from saiten_server.comparison.judge_checks.service import count_runs, load_anchors
+from saiten_server.comparison.judge_checks.values import JudgeCheckRequest
+from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 
 ALPHA = 0.05
 SHARE = 0.3

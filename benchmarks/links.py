@@ -17,12 +17,12 @@ import argparse
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun
-from app.domain.link import LinkMark
-from app.domain.run_frame import key_all, make_frame
-from app.stats.comparison import compare
-from app.stats.links import FINE_LEVELS, MARGIN, JudgePairs, LinkedValues, LinkUse, link_judges
-from app.stats.observations import Floats
+from saiten_server.comparison.differences import compare
+from saiten_server.comparison.links.rules import FINE_LEVELS, MARGIN, JudgePairs, LinkedValues, LinkUse, link_judges
+from saiten_server.comparison.links.values import LinkMark
+from saiten_server.comparison.values import ComparedRun
+from saiten_server.runs.frame import key_all, make_frame
+from saiten_server.stats.observations import Floats
 from tests.support.fake_rubrics import small_rubric
 
 RUNS, QUICK_RUNS = 1_000, 50

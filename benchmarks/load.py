@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx
 
-from app.runtime.tasks import cancel_for_good
+from saiten_server.platform.tasks import cancel_for_good
 from tests.support.site import make_item
 
 BATCH_ITEMS = 20

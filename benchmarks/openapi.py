@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
-from app.runtime.settings import Settings
-from app.web.application import create_application
+from saiten_server.application import create_application
+from saiten_server.platform.settings import Settings
 
 
 def make_document() -> dict[str, Any]:

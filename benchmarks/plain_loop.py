@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.domain.batch import BatchItem
-from app.domain.evaluation import EvaluationRequest, JudgeOptions
-from app.providers.ports import JudgingTask
+from saiten_server.core.batch import BatchItem
+from saiten_server.core.evaluation import EvaluationRequest, JudgeOptions
+from saiten_server.providers.ports import JudgingTask
 from tests.support.site import make_item
 
 ROOT = Path(__file__).parent.parent
@@ -29,12 +29,12 @@ def make_requests(items: int, name: str) -> list[dict[str, Any]]:
     """The bodies that Saiten's judge sends for as many items of `make_item`."""
     from prometheus_client import CollectorRegistry
 
-    from app.providers.call_cache import CachedCalls
-    from app.providers.openai.judge import OpenAIJudge
-    from app.providers.openai.prices import read_prices
-    from app.runtime.telemetry import Telemetry
-    from app.storage.memory import NoCallCache
-    from app.storage.rubric_files import RubricFiles, default_folder
+    from saiten_server.platform.memory_cache import NoCallCache
+    from saiten_server.platform.telemetry import Telemetry
+    from saiten_server.providers.call_cache import CachedCalls
+    from saiten_server.providers.openai.judge import OpenAIJudge
+    from saiten_server.providers.openai.prices import read_prices
+    from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 
     calls = CachedCalls(NoCallCache(), Telemetry(CollectorRegistry()))
     judge = OpenAIJudge(api_key="k", base_url=None, calls=calls, prices=read_prices())

@@ -17,17 +17,17 @@ from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
 
-from app.cli.demo import load_conversations, load_demo, load_runs
-from app.domain.conversation import Conversation, Window
-from app.domain.conversation_prompt import build_conversation_prefix, enclose_conversation
-from app.domain.dialogue import Context, Dialogue
-from app.domain.evaluation import JudgeOptions
-from app.domain.model import Value, digest
-from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose, group_aspects
-from app.domain.rubric import FAULTS, Aspect, Rubric
-from app.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS, TURNS_TOKENS
-from app.runtime.bundled import bundled_folder, read_objects
-from app.storage.rubric_files import RubricFiles, default_folder
+from saiten_server.cli.demo import load_conversations, load_demo, load_runs
+from saiten_server.core.conversation import Conversation, Window
+from saiten_server.core.dialogue import Context, Dialogue
+from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.model import Value, digest
+from saiten_server.core.rubric import FAULTS, Aspect, Rubric
+from saiten_server.judging.conversation_prompt import build_conversation_prefix, enclose_conversation
+from saiten_server.judging.prompt import SCREEN, Prefix, build_prefix, enclose, group_aspects
+from saiten_server.platform.bundled import bundled_folder, read_objects
+from saiten_server.providers.openai.prices import CHAT_TOKENS, REASON_TOKENS, TURNS_TOKENS
+from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 
 FILE = Path(__file__).parent / "token_counts.json"
 PACKAGE = "bpe-openai"

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from app.charts.canvas import Ruler
-from app.charts.intervals import IntervalLabels, IntervalRow, build_intervals
-from app.charts.sheet import ChartSection, ChartSheet, write_sheet
 from benchmarks.machine import describe_machine, introduce
+from saiten_server.analyses.charts.intervals import IntervalLabels, IntervalRow, build_intervals
+from saiten_server.platform.charts.canvas import Ruler
+from saiten_server.platform.charts.sheet import ChartSection, ChartSheet, write_sheet
 
 Of = Literal["ours", "peer", "limit"]
 Values = float | Sequence[float]

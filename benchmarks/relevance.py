@@ -23,12 +23,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from app.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice, load_encoder
-from app.providers.bertscore.similarity import CPU_TOKENS, LoadedEncoder
-from app.providers.huggingface import quiet_transformers
 from benchmarks.record import Beside, Figure, Report, Target, at_least, at_most, finish, make_parser
 from benchmarks.relevance_encoders import BASE, SAVERS, SMALL, Size
 from benchmarks.relevance_texts import Pair, write_pairs
+from saiten_server.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice, load_encoder
+from saiten_server.providers.bertscore.similarity import CPU_TOKENS, LoadedEncoder
+from saiten_server.providers.huggingface import quiet_transformers
 
 NAME = "relevance"
 ROUNDS = 3

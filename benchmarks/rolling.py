@@ -26,10 +26,10 @@ from typing import IO, Any
 
 import httpx
 
-from app.runtime.tasks import cancel_for_good
 from benchmarks.ending import end_on_sigterm
 from benchmarks.load import USUAL, Callers, print_latencies, tabulate
 from benchmarks.rolling_balancer import Balancer
+from saiten_server.platform.tasks import cancel_for_good
 from tests.support.command import ROOT, environment
 from tests.support.services import free_port, private_postgres, redis_on
 from tests.support.site import JudgeProcess, kill
@@ -59,7 +59,7 @@ class Restart:
 
 def begin(*arguments: str, folder: Path, variables: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Starts `saiten …`, which writes to `log`."""
-    command = [sys.executable, "-m", "app", *arguments]
+    command = [sys.executable, "-m", "saiten_server", *arguments]
     return subprocess.Popen(command, stdout=log, stderr=log, env=environment(folder, **variables), cwd=ROOT)
 
 

@@ -10,7 +10,7 @@ from typing import Self
 
 import httpx
 
-from app.runtime.tasks import end_tasks
+from saiten_server.platform.tasks import end_tasks
 
 PROBE_SECONDS = 1.0
 PIECE_BYTES = 65_536

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from app.domain.rubric import Rubric
+from saiten_server.core.rubric import Rubric
 
 SCHEMA = Path(__file__).resolve().parent.parent / "rubrics" / "rubric.schema.json"
 

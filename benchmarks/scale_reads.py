@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import httpx
 
-from app.web.dashboard.exploration import LINES
+from saiten_server.explorer.pages.exploration import LINES
 
 PAGE = 200
 VISITS = 9

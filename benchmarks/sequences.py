@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from app.domain.sequence import SequenceDrop
-from app.stats.mending import find_sound, is_mended
-from app.stats.observations import Floats, Integers, Mask
-from app.stats.sequences import Builds, Looks, describe_builds, look, spend
+from saiten_server.comparison.sequences.mending import find_sound, is_mended
+from saiten_server.comparison.sequences.values import SequenceDrop
+from saiten_server.stats.observations import Floats, Integers, Mask
+from saiten_server.stats.sequences import Builds, Looks, describe_builds, look, spend
 
 MONTHS, QUICK_MONTHS = 2_000, 20
 NIGHTS, ALPHA = 30, 0.05

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from app.domain.dialogue import Limits
-from app.runtime.settings import Settings, variable_of
+from saiten_server.core.dialogue import Limits
+from saiten_server.platform.settings import Settings, variable_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings

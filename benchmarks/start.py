@@ -181,7 +181,7 @@ def measure_imports(report: Report, rounds: int) -> None:
     totals, counts = [], []
     by_package: Counter[str] = Counter()
     for _ in range(rounds):
-        by_package = read_imports("import app.cli.serve")
+        by_package = read_imports("import saiten_server.cli.serve")
         totals.append(sum(by_package.values()) / 1e6)
         counts.append(len(by_package))
     report.add(Figure(NAME, "imports of saiten serve", "s", totals, note=f"{counts[-1]} packages"))
@@ -242,7 +242,7 @@ def measure(report: Report, *, quick: bool = False) -> None:
     # Files that the system has not read yet, and bytecode that is not compiled, are no part of it.
     with TemporaryDirectory() as folder:
         time_command(saiten("keys", "list"), environment(Path(folder)), Path(folder))
-        time_command([sys.executable, "-c", "import app.cli.serve"], os.environ, ROOT)
+        time_command([sys.executable, "-c", "import saiten_server.cli.serve"], os.environ, ROOT)
     measure_commands(report, rounds)
     measure_service(report, rounds)
     measure_imports(report, rounds)

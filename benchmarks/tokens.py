@@ -8,8 +8,6 @@ counts are told, if they are of the prompts of now.
 
 from __future__ import annotations
 
-from app.providers.openai.judge import DEFAULT_MODEL
-from app.providers.openai.prices import CACHEABLE_TOKENS, Prices, read_prices
 from benchmarks.cost_table import (
     SHARE,
     Job,
@@ -23,6 +21,8 @@ from benchmarks.cost_table import (
 )
 from benchmarks.prompt_tokens import Counts, NoTokenizer, count_all, find_rubrics, list_stale, load_counts
 from benchmarks.record import Beside, Figure, Report, at_least, at_most, run_alone
+from saiten_server.providers.openai.judge import DEFAULT_MODEL
+from saiten_server.providers.openai.prices import CACHEABLE_TOKENS, Prices, read_prices
 
 NAME = "tokens"
 

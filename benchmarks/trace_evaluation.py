@@ -21,11 +21,11 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-import app as server
-from app.container import open_container
-from app.domain.evaluation import EvaluationRequest
-from app.runtime.settings import Settings
-from app.scoring.evaluate import evaluate
+import saiten_server as server
+from saiten_server.container import open_container
+from saiten_server.core.evaluation import EvaluationRequest
+from saiten_server.platform.settings import Settings
+from saiten_server.scoring.evaluate import evaluate
 
 ROOT = str(Path(server.__file__).parent) + "/"
 

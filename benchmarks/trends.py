@@ -21,9 +21,9 @@ import argparse
 
 import numpy as np
 
-from app.stats.change_points import QUANTILE, find_change_points
-from app.stats.observations import Floats
-from app.stats.resampling import estimate_mean
+from saiten_server.stats.change_points import QUANTILE, find_change_points
+from saiten_server.stats.observations import Floats
+from saiten_server.stats.resampling import estimate_mean
 
 LANES, QUICK_LANES, NOISE_LANES = 500, 10, 2_000
 RUNS = (20, 50, 200)

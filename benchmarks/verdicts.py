@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from app.domain.comparison import ComparedRun, GateRule, PairingTest
-from app.domain.run_frame import key_all, make_frame
-from app.stats.comparison import Sides, compare, estimate_difference, find_p, weigh
-from app.stats.gate import judge_gate
-from app.stats.resampling import (
+from saiten_server.comparison.differences import Sides, compare, estimate_difference, find_p, weigh
+from saiten_server.comparison.gate import judge_gate
+from saiten_server.comparison.values import ComparedRun, GateRule, PairingTest
+from saiten_server.runs.frame import key_all, make_frame
+from saiten_server.stats.resampling import (
     FLIPS,
     add_up,
     describe_clusters,
@@ -37,7 +37,7 @@ from app.stats.resampling import (
     estimate_rate,
     estimate_unpaired,
 )
-from app.stats.statistics import reach
+from saiten_server.stats.statistics import reach
 
 Array = NDArray[np.float64]
 Shares = tuple[float, ...]

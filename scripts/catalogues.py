@@ -22,10 +22,10 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from app.cli import CATALOGUE, PLACES, ServersGroup
 from saiten.commands import LazyGroup, exits, saiten
 from saiten.commands.init import list_comments
 from saiten.core.language import DOMAIN, LOCALES
+from saiten_server.cli import CATALOGUE, PLACES, ServersGroup
 
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
 SERVER = CLIENT.parents[1] / "app" / "cli"

@@ -29,7 +29,7 @@ PLACES = (
     "pyproject.toml",
 )
 SUFFIXES = {"", ".html", ".js", ".json", ".md", ".mako", ".py", ".toml", ".tpl", ".txt", ".yaml", ".yml"}
-LEFT_OUT = ("weights.json", "app/web/dashboard/locales", "examples/ci", "tests/data", LIST.name)
+LEFT_OUT = ("weights.json", "/locales/", "examples/ci", "tests/data", LIST.name)
 """Data, translations, recorded measurements, and the list itself."""
 
 

@@ -68,7 +68,7 @@ def demo_service() -> Iterator[str]:
     """A service of its own process with fresh runs of the demo; yields its URL."""
     with tempfile.TemporaryDirectory(prefix="saiten-pictures-") as folder:
         database = Path(folder) / "demo.db"
-        command = [sys.executable, "-m", "app"]
+        command = [sys.executable, "-m", "saiten_server"]
         subprocess.run([*command, "demo", "--quiet", "--database", str(database)], check=True, cwd=ROOT)
         settings = {
             "DATABASE_URL": f"sqlite+aiosqlite:///{database}",

@@ -7,15 +7,17 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import httpx
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.storage.sql.engine import close_engine, open_engine
+from saiten_server.platform.sql.engine import close_engine, open_engine
 from tests.support.databases import (
     KeptDatabase,
     drop_database,
@@ -24,6 +26,8 @@ from tests.support.databases import (
     open_sqlite,
     share_compiled_statements,
 )
+from tests.support.drawing_process import KeptExecutor
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -33,12 +37,12 @@ WITH_PYTORCH = tuple(
     str(Path(__file__).resolve().parent / place)
     for place in (
         "contract/test_encoder_port.py",
-        "unit/cli/test_analyze_metrics.py",
-        "unit/providers/bertscore",
-        "unit/providers/huggingface",
-        "unit/providers/test_bertscore_encoder.py",
-        "unit/providers/test_causal_lm.py",
-        "unit/web/test_blending.py",
+        "cli/test_analyze_metrics.py",
+        "providers/bertscore",
+        "providers/huggingface",
+        "providers/test_bertscore_encoder.py",
+        "providers/test_causal_lm.py",
+        "scoring/api/test_blending.py",
     )
 )
 """What loads PyTorch into the process of the tests: five seconds of CPU, and a gigabyte of memory."""
@@ -64,7 +68,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     gc.freeze()
     # Python's own 700, 10, 10 take a twelfth of the tests' CPU. Not the thresholds of a service, by which
-    # `app.runtime.memory` knows that it is in one.
+    # `saiten_server.platform.memory` knows that it is in one.
     gc.set_threshold(40_000, 20, 100)
     gc.enable()
 
@@ -124,7 +128,7 @@ def mix(few: Sequence[pytest.Item], modules: Sequence[Sequence[pytest.Item]]) ->
 @pytest.fixture(autouse=True)
 def logging_levels() -> Iterator[None]:
     """Commands that run in this process set the levels of its loggers; the next test must not see that."""
-    loggers = [logging.getLogger(name) for name in ("root", "saiten", "saiten.web", "app", "uvicorn.error")]
+    loggers = [logging.getLogger(name) for name in ("root", "saiten", "saiten.web", "uvicorn.error")]
     levels = [logger.level for logger in loggers]
     yield
     for logger, level in zip(loggers, levels, strict=True):
@@ -271,3 +275,36 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("../shared is absent: its data and checks are not part of the project")
     return SHARED
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeOpenAI]:
+    """An endpoint that answers as a judge."""
+    async with FakeOpenAI() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A service whose judge is the real adapter, talking to `fake` over HTTP."""
+    from tests.support.serving import judged_by, serving
+
+    async with serving(tmp_path, **judged_by(fake)) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def drawing_process() -> Iterator[Executor]:
+    """Starts with the first chart."""
+    from saiten_server.platform.helpers import open_process
+
+    with open_process() as executor:
+        yield KeptExecutor(executor)
+
+
+@pytest.fixture(autouse=True)
+def share_drawing_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 200 tests of pages."""
+    if "pages" in request.path.parts:
+        drawing: Executor = request.getfixturevalue("drawing_process")
+        monkeypatch.setattr("saiten_server.container.open_process", lambda most=1: drawing)

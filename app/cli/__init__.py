@@ -1,4 +1,4 @@
-"""The server's commands: `python -m app NAME`, which the client's command `saiten` runs as its own."""
+"""The server's commands: `python -m saiten_server NAME`, which the client's command `saiten` runs as its own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from app import __version__
-from app.cli.process import leave_on_sigterm, say
-from app.domain.errors import SaitenError
-from app.runtime.memory import without_collection
 from saiten.commands import HELP_OPTIONS, LazyGroup
 from saiten.commands import run as run_group
 from saiten.commands.process import open_streams, require_output
 from saiten.core import language
+from saiten_server import __version__
+from saiten_server.cli.process import leave_on_sigterm, say
+from saiten_server.core.errors import SaitenError
+from saiten_server.platform.memory import without_collection
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
@@ -25,19 +25,19 @@ HELP = "saiten.help"
 """Key of the context: whether the help of a command was requested."""
 
 PLACES = {
-    "analyze": "app.cli.analyze:command",
-    "attack": "app.cli.attack:command",
-    "audit": "app.cli.administration:audit",
-    "database": "app.cli.administration:database",
-    "demo": "app.cli.demo:command",
-    "erase": "app.cli.administration:erase",
-    "export-finetune": "app.cli.export_finetune:command",
-    "judges": "app.cli.judges:command",
-    "keys": "app.cli.administration:keys",
-    "policy": "app.cli.administration:policy",
-    "rubric": "app.cli.rubric:command",
-    "serve": "app.cli.serve:command",
-    "worker": "app.cli.worker:command",
+    "analyze": "saiten_server.cli.analyze:command",
+    "attack": "saiten_server.cli.attack:command",
+    "audit": "saiten_server.cli.administration:audit",
+    "database": "saiten_server.cli.administration:database",
+    "demo": "saiten_server.cli.demo:command",
+    "erase": "saiten_server.cli.administration:erase",
+    "export-finetune": "saiten_server.cli.export_finetune:command",
+    "judges": "saiten_server.cli.judges:command",
+    "keys": "saiten_server.cli.administration:keys",
+    "policy": "saiten_server.cli.administration:policy",
+    "rubric": "saiten_server.cli.rubric:command",
+    "serve": "saiten_server.cli.serve:command",
+    "worker": "saiten_server.cli.worker:command",
 }
 """Where each command is. pyproject.toml lists the same names as entry points."""
 
@@ -72,7 +72,7 @@ def name_unknown_settings() -> None:
     """Names on standard error the variables that are not settings: a mistyped one would otherwise go unnoticed."""
     if not any(name.upper().startswith("SAITEN_") for name in os.environ):
         return
-    from app.runtime.settings import find_unknown
+    from saiten_server.platform.settings import find_unknown
 
     if unknown := find_unknown(os.environ):
         click.echo(f"saiten: {say(unknown)}", err=True)

@@ -14,16 +14,19 @@ from typing import Any, TypeVar, cast
 import click
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.process import TERMINATED, cli_actor, leave_on_sigterm
-from app.domain.errors import NotFound
-from app.domain.governance import APIKey, AuditEvent, ProjectPolicy, Scope
-from app.domain.redaction import Erased
-from app.governance.policies import PolicyService, RecentPolicies
-from app.runtime.settings import read_settings
-from app.storage.sql.engine import open_engine
-from app.storage.sql.governance import AuditLog, PolicyStore
-from app.storage.sql.keys import APIKeyStore
-from app.storage.sql.schema import (
+from saiten.commands.output import console, print_ndjson
+from saiten.core.language import tell, tell_all
+from saiten.core.plain_text import printable
+from saiten_server.cli.process import TERMINATED, cli_actor, leave_on_sigterm
+from saiten_server.core.access import APIKey, AuditEvent, ProjectPolicy, Scope
+from saiten_server.core.errors import NotFound
+from saiten_server.core.redaction import Erased
+from saiten_server.governance.keys import APIKeyStore
+from saiten_server.governance.policies import PolicyService, RecentPolicies
+from saiten_server.governance.store import AuditLog, PolicyStore
+from saiten_server.platform.settings import read_settings
+from saiten_server.platform.sql.engine import open_engine
+from saiten_server.platform.sql.schema import (
     LAST_CHAINED,
     downgrade,
     find_revision,
@@ -32,9 +35,6 @@ from app.storage.sql.schema import (
     migrate,
     revisions_above,
 )
-from saiten.commands.output import console, print_ndjson
-from saiten.core.language import tell, tell_all
-from saiten.core.plain_text import printable
 
 Result = TypeVar("Result")
 
@@ -349,10 +349,10 @@ def erase(project: str, entries: dict[str, str]) -> None:
 
 async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
     """What was erased. Raises SaitenError."""
-    from app.container import open_cache, open_database, open_redis
-    from app.governance.erasures import ErasureService
-    from app.storage.sql.batches.store import BatchStore
-    from app.storage.sql.texts import TextStore
+    from saiten_server.container import open_cache, open_database, open_redis
+    from saiten_server.erasure.service import ErasureService
+    from saiten_server.erasure.store import TextStore
+    from saiten_server.runs.store.batches import BatchStore
 
     settings = read_settings()
     async with AsyncExitStack() as stack:

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from app.domain.analysis_request import AnalysisRequest
-from app.domain.errors import InvalidLines
-from app.domain.validation import MARK, InvalidDocument, Unfit
-from app.runtime.memory import without_collection
-from app.storage.rubric_files import RubricSource
 from saiten.commands.files import InvalidItems, guess, name_file, refuse_foreign, shorten_faults, split
 from saiten.core.language import tell
 from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError
+from saiten_server.analyses.requests import AnalysisRequest
+from saiten_server.core.errors import InvalidLines
+from saiten_server.core.validation import MARK, InvalidDocument, Unfit
+from saiten_server.platform.memory import without_collection
+from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
-    from app.stats.observations import Observations
-    from app.stats.reading import ObservationReader
+    from saiten_server.stats.observations import Observations
+    from saiten_server.stats.reading import ObservationReader
 
 Item = TypeVar("Item")
 
@@ -28,8 +28,8 @@ Item = TypeVar("Item")
 def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
     """The file's ratings, or those of standard input for `-`. Raises InvalidItems that names lines, and UnknownRubric.
     A byte order mark is ignored."""
-    from app.comparison.analyses import make_reader
-    from app.stats.reading import FILE_BOUNDS
+    from saiten_server.analyses.service import make_reader
+    from saiten_server.stats.reading import FILE_BOUNDS
 
     name = name_file(path)
     reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
@@ -52,7 +52,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
 
 def read(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
     """The lines in that form; raises InvalidLines, StrictJSONError."""
-    from app.stats.reading import read_array, read_csv, read_ndjson
+    from saiten_server.stats.reading import read_array, read_csv, read_ndjson
 
     match form:
         case "csv":

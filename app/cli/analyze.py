@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from app.cli.process import say
-from app.domain.errors import InvalidRequest
 from saiten.commands import translate
 from saiten.core.language import mark, tell
+from saiten_server.cli.process import say
+from saiten_server.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from app.domain.analysis_request import AnalysisRequest
-    from app.domain.model import Value
-    from app.stats.observations import Observations
-    from app.stats.paper_tables import TableName
+    from saiten_server.analyses.requests import AnalysisRequest
+    from saiten_server.core.model import Value
+    from saiten_server.stats.observations import Observations
+    from saiten_server.stats.paper_tables import TableName
 
 ABOUT = {
     "agreement": mark("How far raters agree, and how aspects go together."),
@@ -201,7 +201,7 @@ def read_match(text: str) -> dict[str, str]:
 
 def read_scales(text: str) -> dict[str, list[float]]:
     """`fluency=1:5,overall=0:1` as scales; raises BadParameter."""
-    from app.domain.analysis_request import read_ranges
+    from saiten_server.analyses.requests import read_ranges
 
     try:
         return read_ranges(text)
@@ -239,7 +239,7 @@ class Analyses(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "metrics":
-            from app.cli.analyze_metrics import command as metrics
+            from saiten_server.cli.analyze_metrics import command as metrics
 
             translate(metrics)
             return metrics
@@ -297,7 +297,7 @@ def make_command(name: str) -> click.Command:
         request = make_request(name, options, batch)
         try:
             if plot is not None:
-                from app.charts.sheet import require_drawing
+                from saiten_server.platform.charts.sheet import require_drawing
 
                 require_drawing(plot)  # before the analysis is computed
             observations: Observations | None = None
@@ -327,10 +327,10 @@ def make_command(name: str) -> click.Command:
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
-    from app.cli.analysis_input import read_observations
-    from app.comparison.analyses import compute, prepare
-    from app.runtime.settings import read_settings
-    from app.storage.rubric_files import open_rubrics
+    from saiten_server.analyses.service import compute, prepare
+    from saiten_server.cli.analysis_input import read_observations
+    from saiten_server.platform.settings import read_settings
+    from saiten_server.scoring.rubrics.files import open_rubrics
 
     rubrics = open_rubrics(read_settings().rubrics)
     observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
@@ -341,10 +341,10 @@ def observe(
     path: str, form: str | None, request: AnalysisRequest, batch: tuple[str, ...], url: str | None
 ) -> Observations:
     """The ratings and scores of a file, or of batches; raises InvalidItems, InvalidRequest."""
-    from app.cli.analysis_input import read_observations
-    from app.runtime.settings import read_settings
-    from app.stats.reading import ObservationReader
-    from app.storage.rubric_files import open_rubrics
+    from saiten_server.cli.analysis_input import read_observations
+    from saiten_server.platform.settings import read_settings
+    from saiten_server.scoring.rubrics.files import open_rubrics
+    from saiten_server.stats.reading import ObservationReader
 
     if not batch:
         return read_observations(path, form, request, open_rubrics(read_settings().rubrics))
@@ -366,14 +366,14 @@ def show_table(
     plot: str | None,
 ) -> None:
     """Prints a table of the papers, and draws it where a file is named."""
-    from app.cli.paper_tables import print_table
-    from app.stats.paper_tables import make_table
     from saiten.core.plain_text import printable
+    from saiten_server.cli.paper_tables import print_table
+    from saiten_server.stats.paper_tables import make_table
 
     table = make_table(name, observations, aspect=aspect, match=getattr(request, "match", None))
     print_table(table, form)
     if plot is not None:
-        from app.charts.tables import draw_table
+        from saiten_server.analyses.charts.tables import draw_table
 
         for note in draw_table(table, plot):
             click.echo(f"saiten: {printable(note)}", err=True)
@@ -384,9 +384,9 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
     import asyncio
 
     import saiten
-    from app.cli.backend import open_backend
     from saiten.commands.files import InvalidItems
     from saiten.commands.service import NO_JUDGE
+    from saiten_server.cli.backend import open_backend
 
     async def ask() -> Value:
         async with open_backend(url, NO_JUDGE) as backend:
@@ -425,7 +425,7 @@ def show(report: Value, form: str) -> None:
 
         click.echo(escape_controls(report.model_dump_json(indent=2)))
         return
-    from app.cli.reports import print_report, write_report
+    from saiten_server.cli.reports import print_report, write_report
 
     if form == "text":
         print_report(report)
@@ -435,8 +435,8 @@ def show(report: Value, form: str) -> None:
 
 def draw(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and prints notes for the reader of the drawing."""
-    from app.charts.analyses import plot
     from saiten.core.plain_text import printable
+    from saiten_server.analyses.charts.reports import plot
 
     for note in plot(report, observations, path):
         click.echo(f"saiten: {printable(note)}", err=True)
@@ -444,10 +444,10 @@ def draw(report: Any, observations: Observations | None, path: str) -> None:
 
 def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> AnalysisRequest:
     """The request that the options make; raises BadParameter, or InvalidItems where one does not fit."""
-    from app.domain.analysis_request import REQUESTS
-    from app.domain.dialogue import DEFAULT_LIMITS
-    from app.domain.validation import InvalidDocument, validate
     from saiten.commands.files import InvalidItems
+    from saiten_server.analyses.requests import REQUESTS
+    from saiten_server.core.dialogue import DEFAULT_LIMITS
+    from saiten_server.core.validation import InvalidDocument, validate
 
     given = {key: value for key, value in options.items() if value is not None}
     readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_scales}

@@ -14,12 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.analysis_input import read_whole
-from app.cli.process import say
-from app.comparison.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
-from app.domain.dialogue import Limits
-from app.domain.redaction import refuse_covered
-from app.domain.reference_metrics import (
+from saiten.commands import exits
+from saiten.commands.files import name_file, read_bytes
+from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
+from saiten.commands.output import figure as write_cell
+from saiten.core.language import mark, tell
+from saiten.core.messages import Message
+from saiten.core.plain_text import escape_controls, printable
+from saiten_server.analyses.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
+from saiten_server.analyses.reference_values import (
     FIGURES,
     Figure,
     FigureCorrelation,
@@ -29,17 +32,14 @@ from app.domain.reference_metrics import (
     MetricItem,
     ReferenceReport,
 )
-from app.domain.validation import InvalidDocument, validate
-from app.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
-from app.runtime.settings import Settings, read_settings
-from app.runtime.telemetry import configure_logging
-from saiten.commands import exits
-from saiten.commands.files import name_file, read_bytes
-from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
-from saiten.commands.output import figure as write_cell
-from saiten.core.language import mark, tell
-from saiten.core.messages import Message
-from saiten.core.plain_text import escape_controls, printable
+from saiten_server.cli.analysis_input import read_whole
+from saiten_server.cli.process import say
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.redaction import refuse_covered
+from saiten_server.core.validation import InvalidDocument, validate
+from saiten_server.platform.settings import Settings, read_settings
+from saiten_server.platform.telemetry import configure_logging
+from saiten_server.providers.ports import Encoder, LanguageModel, MetricUnavailable, Overlap
 
 HEADS: dict[Figure, str] = {
     "len": "Len",
@@ -212,12 +212,12 @@ async def run(
     seed: int,
 ) -> tuple[ReferenceReport, list[ItemFigures]]:
     """Measures with the encoder and language model of the settings, and closes them."""
-    from app.providers.rouge import open_overlap, open_words
+    from saiten_server.providers.rouge import open_overlap, open_words
 
     comparing = choose_encoder(settings, language, encoder)
     reading: LanguageModel | str = NO_MODEL
     if lm is not None:
-        from app.providers.causal_lm import CausalLM
+        from saiten_server.providers.causal_lm import CausalLM
 
         # On the encoder's device and with its threads: both are PyTorch's.
         reading = CausalLM(lm, device=settings.encoder_device, threads=settings.encoder_threads)
@@ -246,7 +246,7 @@ def choose_encoder(settings: Settings, language: Language, named: str | None) ->
         settings = settings.model_copy(update=own)
     elif not (settings.encoder or language in settings.encoders):
         return NO_ENCODER
-    from app.providers.registry import open_encoder
+    from saiten_server.providers.registry import open_encoder
 
     return open_encoder(settings) or mark("the encoder is switched off (SAITEN_ENCODER=off)")
 

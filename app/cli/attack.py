@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.domain.errors import SaitenError
-from app.providers import registry
-from app.runtime.settings import read_settings
 from saiten.commands import exits
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.core.language import tell
+from saiten_server.core.errors import SaitenError
+from saiten_server.platform.settings import read_settings
+from saiten_server.providers import registry
 
 if TYPE_CHECKING:
-    from app.cli.attacking import Options, ScoredTrial
-    from app.domain.attack import AttackItem, AttackReport
-    from app.stats.attacks import Rules
+    from saiten_server.attacks.statistics import Rules
+    from saiten_server.attacks.values import AttackItem, AttackReport
+    from saiten_server.cli.attacking import Options, ScoredTrial
 
 
 SHARE = click.FloatRange(0, 1)
@@ -83,9 +83,9 @@ def command(
     Exit 0: all thresholds hold; 1: a threshold fails, a rating is not the judge's own, or an item that must be refused
     was accepted; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
-    from app.cli.attacking import Options, print_attack, read_corpus, require_place, write_reports
-    from app.runtime.telemetry import configure_logging
-    from app.stats.attacks import Rules
+    from saiten_server.attacks.statistics import Rules
+    from saiten_server.cli.attacking import Options, print_attack, read_corpus, require_place, write_reports
+    from saiten_server.platform.telemetry import configure_logging
 
     configure_logging("warning")
     for path in (as_json, markdown, junit, details):
@@ -105,9 +105,9 @@ async def run(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
 ) -> tuple[AttackReport, list[ScoredTrial]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""
-    from app.cli.attacking import roles_of, score_attacks
-    from app.cli.backend import open_backend
-    from app.stats.attacks import Setup, report_on
+    from saiten_server.attacks.statistics import Setup, report_on
+    from saiten_server.cli.attacking import roles_of, score_attacks
+    from saiten_server.cli.backend import open_backend
 
     settings = read_settings()
     provider = registry.find_judge(settings) if url is None else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.cli.process import say
-from app.domain.attack import AttackGroup, AttackReport, Count, Mean
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import DASH, GATE_VERDICTS, escape
 from saiten.core.language import tell, tell_all
+from saiten_server.attacks.values import AttackGroup, AttackReport, Count, Mean
+from saiten_server.cli.process import say
 
 
 def write_attack_markdown(report: AttackReport) -> str:

@@ -14,26 +14,26 @@ from rich.console import Console
 from rich.text import Text
 
 import saiten
-from app.cli.analysis_input import read_whole
-from app.cli.attack_reports import write_attack_junit, write_attack_markdown
-from app.cli.backend import Backend, StoredRecord
-from app.cli.process import say
-from app.domain.attack import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
-from app.domain.dialogue import DEFAULT_LIMITS
-from app.domain.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
-from app.domain.evaluation import Evaluation, Path
-from app.domain.rubric import Rubric
-from app.domain.validation import validate
-from app.providers.registry import is_baseline
-from app.runtime.bundled import bundled_folder
-from app.runtime.tasks import end_tasks
-from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
 from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems, name_file, read_bytes
 from saiten.commands.markdown import GATE_VERDICTS
 from saiten.commands.output import DASH, TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
 from saiten.core.language import mark, tell, tell_all
 from saiten.core.plain_text import escape_controls
+from saiten_server.attacks.statistics import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
+from saiten_server.attacks.values import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
+from saiten_server.cli.analysis_input import read_whole
+from saiten_server.cli.attack_reports import write_attack_junit, write_attack_markdown
+from saiten_server.cli.backend import Backend, StoredRecord
+from saiten_server.cli.process import say
+from saiten_server.core.dialogue import DEFAULT_LIMITS
+from saiten_server.core.errors import JudgeRefusedRequest, JudgeReplyInvalid, RubricNotSupported, UnknownRubric
+from saiten_server.core.evaluation import Evaluation, Path
+from saiten_server.core.rubric import Rubric
+from saiten_server.core.validation import validate
+from saiten_server.platform.bundled import bundled_folder
+from saiten_server.platform.tasks import end_tasks
+from saiten_server.providers.registry import is_baseline
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}

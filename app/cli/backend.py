@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 import saiten
-from app import __version__
-from app.domain.evaluation import CallTrace, Evaluation
-from app.domain.model import Value
-from app.domain.rubric import Rubric, split_name
 from saiten.commands.service import open_service
 from saiten.core.language import tell
+from saiten_server import __version__
+from saiten_server.core.evaluation import CallTrace, Evaluation
+from saiten_server.core.model import Value
+from saiten_server.core.rubric import Rubric, split_name
 
 if TYPE_CHECKING:
-    from app.domain.analysis_request import AnalysisRequest
+    from saiten_server.analyses.requests import AnalysisRequest
 
 REPORTS = {
     "agreement": "AgreementReport",
@@ -30,7 +30,7 @@ REPORTS = {
     "win-rates": "WinReport",
     "corrected": "CorrectedReport",
 }
-"""Analysis → its report in app.domain.reports, which is loaded only where a report is read."""
+"""Analysis → its report in saiten_server.core.reports, which is loaded only where a report is read."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -91,7 +91,7 @@ class Backend:
 
     async def analyse(self, name: str, request: AnalysisRequest) -> Value:
         """The report of the analysis `name`."""
-        from app.domain import reports
+        from saiten_server.core import reports
 
         model: type[Value] = getattr(reports, REPORTS[name])
         return understand(model, await self.client.analyse(name, dump(request)))

@@ -23,16 +23,6 @@ from pydantic import Field
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from app.cli.backend import Backend, open_backend
-from app.cli.process import say
-from app.domain.batch import BatchConversation, BatchItem, BatchOptions, ItemId
-from app.domain.conversation import Persona, Role, Turn
-from app.domain.dialogue import Context, Speaker, Text
-from app.domain.errors import SettingsInvalid
-from app.domain.evaluation import EvaluationRequest, JudgeOptions
-from app.domain.human_rating import HumanRating, Rated
-from app.domain.model import Id, Value, listed
-from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
 from saiten.answers import Batch, Summary
 from saiten.commands import exits
 from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
@@ -40,6 +30,16 @@ from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
 from saiten.core.language import mark, tell, tell_all
 from saiten.reading import read
+from saiten_server.cli.backend import Backend, open_backend
+from saiten_server.cli.process import say
+from saiten_server.core.batch import BatchConversation, BatchItem, BatchOptions, ItemId
+from saiten_server.core.conversation import Persona, Role, Turn
+from saiten_server.core.dialogue import Context, Speaker, Text
+from saiten_server.core.errors import SettingsInvalid
+from saiten_server.core.evaluation import EvaluationRequest, JudgeOptions
+from saiten_server.core.model import Id, Value, listed
+from saiten_server.platform.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from saiten_server.ratings.values import HumanRating, Rated
 
 RUNS = {
     "runs-ko.jsonl": ("diary", "ko-comment"),

@@ -10,15 +10,20 @@ from typing import Any, cast
 
 import click
 
-from app.cli.analysis_input import read, read_whole
-from app.domain.dialogue import Limits
-from app.domain.errors import InvalidLines, InvalidRequest, UnknownRubric
-from app.domain.evaluation import EvaluationRequest
-from app.domain.redaction import refuse_covered
-from app.domain.rubric import Rubric
-from app.domain.summary import SYSTEM
-from app.domain.validation import MARK, Unfit, clip, validate
-from app.ratings.training_data import (
+from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
+from saiten.core.language import tell
+from saiten.core.messages import Message
+from saiten.core.plain_text import escape_controls, printable
+from saiten.core.strict_json import StrictJSONError
+from saiten_server.cli.analysis_input import read, read_whole
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import InvalidLines, InvalidRequest, UnknownRubric
+from saiten_server.core.evaluation import EvaluationRequest
+from saiten_server.core.redaction import refuse_covered
+from saiten_server.core.rubric import Rubric
+from saiten_server.core.validation import MARK, Unfit, clip, validate
+from saiten_server.platform.settings import read_settings
+from saiten_server.ratings.training_data import (
     Curriculum,
     Label,
     Matching,
@@ -28,16 +33,11 @@ from app.ratings.training_data import (
     hold_out,
     match,
 )
-from app.runtime.settings import read_settings
-from app.stats.observations import Observations
-from app.stats.reading import ObservationReader
-from app.stats.record_columns import name_of
-from app.storage.rubric_files import open_rubrics
-from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
-from saiten.core.language import tell
-from saiten.core.messages import Message
-from saiten.core.plain_text import escape_controls, printable
-from saiten.core.strict_json import StrictJSONError
+from saiten_server.runs.summary import SYSTEM
+from saiten_server.scoring.rubrics.files import open_rubrics
+from saiten_server.stats.observations import Observations
+from saiten_server.stats.reading import ObservationReader
+from saiten_server.stats.record_columns import name_of
 
 SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it

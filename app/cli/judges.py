@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli.analyze import make_request, show_report
-from app.cli.process import say
-from app.domain.errors import InvalidRequest
 from saiten.commands import exits
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate import make_progress
@@ -26,10 +23,13 @@ from saiten.commands.runs import BATCH
 from saiten.commands.service import URL
 from saiten.core.language import tell, tell_all
 from saiten.core.plain_text import escape_controls, printable
+from saiten_server.cli.analyze import make_request, show_report
+from saiten_server.cli.process import say
+from saiten_server.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from app.cli.judging import Judged
-    from app.domain.reports import JudgesReport
+    from saiten_server.cli.judging import Judged
+    from saiten_server.core.reports import JudgesReport
 
 MOST_JUDGES = 32
 """As many scorers as an analysis compares."""
@@ -115,14 +115,14 @@ def run(
       saiten judges run items.ndjson --ratings ratings.ndjson --judge relay:questions
       saiten judges run ba_1 --path source --path english --samples 3 --temperature 1 --save scored.ndjson
     """
-    from app.cli.judging import Plan, Relay, read_study, relay_judges, run_judges
+    from saiten_server.cli.judging import Plan, Relay, read_study, relay_judges, run_judges
 
     request = make_request("judges", {**options, "records": True if save is not None else None}, ())
     judges = [*dict.fromkeys(product(models or (None,), paths or ("source",), counts or (1,)))]
     check_usage(len(judges), file, ratings, budget)
     folder = None if relay is None else read_relay(relay, ratings, url)
     if plot is not None:
-        from app.charts.sheet import require_drawing
+        from saiten_server.platform.charts.sheet import require_drawing
 
         require_drawing(plot)
         require_folder(plot)

@@ -16,9 +16,6 @@ from urllib.parse import quote
 import click
 
 import saiten
-from app.cli.backend import open_backend
-from app.cli.reports import count
-from app.domain.errors import InvalidRequest
 from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
@@ -30,10 +27,13 @@ from saiten.core.formats import FoundItem
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
 from saiten.reading import read, read_all, read_line
+from saiten_server.cli.backend import open_backend
+from saiten_server.cli.reports import count
+from saiten_server.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from app.domain.analysis_request import AnalysisRequest
-    from app.domain.reports import JudgesReport
+    from saiten_server.analyses.requests import AnalysisRequest
+    from saiten_server.core.reports import JudgesReport
 
 KEY = "judges-run"
 """The entry of a batch's metadata that says what it was asked, so that a second call takes it up again."""
@@ -54,7 +54,7 @@ class Relay:
     """A folder whose files somebody answers, who is the judge. Nothing of a run is kept but the folder."""
 
     def __init__(self, path: Path) -> None:
-        from app.providers.openai.relay import RelayFolder
+        from saiten_server.providers.openai.relay import RelayFolder
 
         self._folder = RelayFolder(path)
         self._path = path

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
-from app.stats.paper_tables import PaperColumn, PaperTable
 from saiten.commands.output import DASH, TerminalTable, console, print_sheet
 from saiten.core.figures import round_figure
 from saiten.core.plain_text import printable
 from saiten.core.spreadsheet import defuse
+from saiten_server.stats.paper_tables import PaperColumn, PaperTable
 
 FORMS = ("text", "csv", "latex")
 

@@ -10,11 +10,11 @@ import signal
 import socket
 from types import FrameType
 
-from app.domain.errors import SettingsInvalid
 from saiten.core import language
 from saiten.core.language import tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
+from saiten_server.core.errors import SettingsInvalid
 
 
 def say(detail: str | Message) -> str:
@@ -23,7 +23,7 @@ def say(detail: str | Message) -> str:
         return detail.say(language.language)
     if language.language == language.DEFAULT:
         return str(detail)
-    from app.web.languages import tell_sentence
+    from saiten_server.platform.web.languages import tell_sentence
 
     return tell_sentence(language.language, detail)
 

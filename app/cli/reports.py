@@ -8,10 +8,14 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from app.cli.paper_tables import comment_latex, write_sheet_csv, write_sheet_latex
-from app.cli.process import say
-from app.domain.model import Value
-from app.domain.reports import (
+from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
+from saiten.core.language import mark, tell, tell_all
+from saiten.core.messages import Message
+from saiten.core.plain_text import printable
+from saiten_server.cli.paper_tables import comment_latex, write_sheet_csv, write_sheet_latex
+from saiten_server.cli.process import say
+from saiten_server.core.model import Value
+from saiten_server.core.reports import (
     AgreementReport,
     AspectCorrelation,
     AspectDifference,
@@ -30,10 +34,6 @@ from app.domain.reports import (
     WinReport,
     WinShare,
 )
-from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
-from saiten.core.language import mark, tell, tell_all
-from saiten.core.messages import Message
-from saiten.core.plain_text import printable
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 

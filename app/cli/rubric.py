@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from app.domain.rubric import Rubric, name_version
-from app.runtime.bundled import bundled_folder
-from app.runtime.settings import read_settings
-from app.storage.rubric_files import check_rubric, default_folder, open_rubrics, read_rubric
 from saiten.commands import exits
 from saiten.commands.output import console
 from saiten.commands.service import URL
 from saiten.core import language
 from saiten.core.language import tell
+from saiten_server.core.rubric import Rubric, name_version
+from saiten_server.platform.bundled import bundled_folder
+from saiten_server.platform.settings import read_settings
+from saiten_server.scoring.rubrics.files import check_rubric, default_folder, open_rubrics, read_rubric
 
 if TYPE_CHECKING:
-    from app.cli.backend import Backend
+    from saiten_server.cli.backend import Backend
 
 Result = TypeVar("Result")
 
@@ -120,7 +120,7 @@ def check(files: tuple[Path, ...]) -> None:
 
 async def ask_service(url: str, ask: Callable[[Backend], Awaitable[Result]]) -> Result:
     """The answer of the service at `url`."""
-    from app.cli.backend import open_backend
+    from saiten_server.cli.backend import open_backend
 
     async with open_backend(url) as backend:
         return await ask(backend)

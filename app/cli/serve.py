@@ -8,16 +8,16 @@ import os
 
 import click
 
-from app.cli.process import bind, cli_actor, is_loopback, resolve
-from app.container import open_container
-from app.domain.errors import SettingsInvalid
-from app.providers.registry import find_encoder_faults
-from app.runtime.memory import tune_collection
-from app.runtime.settings import Settings, find_unknown, read_settings
-from app.runtime.telemetry import configure_logging
-from app.web.private import serve_privately
-from app.web.server import make_server
 from saiten.core.language import tell
+from saiten_server.cli.private import serve_privately
+from saiten_server.cli.process import bind, cli_actor, is_loopback, resolve
+from saiten_server.cli.server import make_server
+from saiten_server.container import open_container
+from saiten_server.core.errors import SettingsInvalid
+from saiten_server.platform.memory import tune_collection
+from saiten_server.platform.settings import Settings, find_unknown, read_settings
+from saiten_server.platform.telemetry import configure_logging
+from saiten_server.providers.registry import find_encoder_faults
 
 logger = logging.getLogger("saiten")
 

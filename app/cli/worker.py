@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 import click
 import uvicorn
 
-from app.cli.process import bind, resolve
-from app.container import Container, announce, open_container, warming
-from app.domain.errors import SettingsInvalid
-from app.runtime.memory import tune_collection
-from app.runtime.settings import Settings, find_unknown, open_tracing, read_settings
-from app.runtime.telemetry import configure_logging
-from app.web.api.operations import create_probes
 from saiten.core.language import tell
+from saiten_server.cli.process import bind, resolve
+from saiten_server.container import Container, announce, open_container, warming
+from saiten_server.core.errors import SettingsInvalid
+from saiten_server.governance.api.operations import create_probes
+from saiten_server.platform.memory import tune_collection
+from saiten_server.platform.settings import Settings, find_unknown, open_tracing, read_settings
+from saiten_server.platform.telemetry import configure_logging
 
 logger = logging.getLogger("saiten.batches")
 

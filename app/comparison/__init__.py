@@ -1,1 +1,1 @@
-"""Comparisons, gates, judge checks and analyses of stored runs, and reference metrics of a file of answers."""
+"""Two runs: pairing, differences, gate."""

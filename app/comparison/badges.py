@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.domain.comparison import Comparison, GateReport
-from app.domain.reliability import State
+from saiten_server.comparison.values import Comparison, GateReport
+from saiten_server.core.reliability import State
 
 
 def measures_of(comparison: Comparison) -> list[str]:

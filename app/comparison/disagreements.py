@@ -10,8 +10,8 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.ratings.reliability import CountedRatings
-    from app.ratings.table import Answers
+    from saiten_server.ratings.reliability import CountedRatings
+    from saiten_server.ratings.table import Answers
 
 MOST_LEVELS = 20
 """Different values of the judge or of people up to which there is a matrix."""

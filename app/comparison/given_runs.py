@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.comparison.runs import fit_frame, have_numbers, list_best, rate_findings, scales_of
-from app.domain.clusters import name_dialogue
-from app.domain.comparison import ComparedRun
-from app.domain.dialogue import Limits
-from app.domain.errors import MOST_FAULTS, InvalidRequest, UnknownRubric
-from app.domain.given_run import GivenResult, GivenRun, Role
-from app.domain.model import key_of
-from app.domain.redaction import CONTEXT_PREFIX
-from app.domain.rubric import Rubric, split_name
-from app.domain.summary import SYSTEM, Kind, MeasureKey
-from app.domain.validation import InvalidDocument, clip, name_line, validate
-from app.storage.rubric_files import RubricSource
 from saiten.core.messages import Message
+from saiten_server.comparison.given_run import GivenResult, GivenRun, Role
+from saiten_server.comparison.runs import fit_frame, have_numbers, list_best, rate_findings, scales_of
+from saiten_server.comparison.values import ComparedRun
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import MOST_FAULTS, InvalidRequest, UnknownRubric
+from saiten_server.core.model import key_of
+from saiten_server.core.redaction import CONTEXT_PREFIX
+from saiten_server.core.rubric import Rubric, split_name
+from saiten_server.core.validation import InvalidDocument, clip, name_line, validate
+from saiten_server.runs.clusters import name_dialogue
+from saiten_server.runs.summary import SYSTEM, Kind, MeasureKey
+from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import FrameRows, Integers, RunFrame
+    from saiten_server.runs.frame import FrameRows, Integers, RunFrame
 
 EPSILON = 1e-6
 """Means and composites are sums of floats."""
@@ -105,7 +105,7 @@ class GivenResults:
     def assemble(self, given: GivenRun, rubrics: RubricSource) -> ComparedRun:
         """The run of all results. Raises InvalidDocument for a value off its scale."""
         rubric = self.find_rubric(given, rubrics)
-        from app.domain.run_frame import FrameRows
+        from saiten_server.runs.frame import FrameRows
 
         scales, frame = scales_of(rubric), (self._rows or FrameRows()).finish()
         check_scales(frame, scales, f"/{self.role}/results")
@@ -138,7 +138,7 @@ class GivenResults:
 
 def add_given(rows: FrameRows | None, result: GivenResult, number: int) -> FrameRows:
     """The rows with one result more; `number` from 0 stands for an item without a name."""
-    from app.domain.run_frame import FrameRows, Label, kind_of
+    from saiten_server.runs.frame import FrameRows, Label, kind_of
 
     rows = FrameRows() if rows is None else rows
     values: dict[MeasureKey, float | None] = {("aspect", name): one.mean for name, one in result.aspects.items()}

@@ -7,32 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.batches.summaries import bounds_of
-from app.domain.batch import Batch
-from app.domain.comparison import ComparedRun, GateRule
-from app.domain.composites import compose
-from app.domain.conversation import (
-    ANY_CODE,
-    CODES,
-    FAULTY_TURNS,
-    FINDING,
-    KIND_CODES,
-    FaultyTurns,
-    list_codes,
-)
-from app.domain.dialogue import digest_context
-from app.domain.errors import NotFound
-from app.domain.model import digest, key_of
-from app.domain.rubric import Rubric
-from app.domain.summary import MeasureKey
 from saiten.core.messages import Message
+from saiten_server.comparison.values import ComparedRun, GateRule
+from saiten_server.core.batch import Batch
+from saiten_server.core.composites import compose
+from saiten_server.core.conversation import ANY_CODE, CODES, FAULTY_TURNS, FINDING, KIND_CODES, FaultyTurns, list_codes
+from saiten_server.core.dialogue import digest_context
+from saiten_server.core.errors import NotFound
+from saiten_server.core.model import digest, key_of
+from saiten_server.core.rubric import Rubric
+from saiten_server.runs.summaries import bounds_of
+from saiten_server.runs.summary import MeasureKey
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import Floats, Integers, RunFrame, RunRatings
-    from app.ratings.reliability import CountedRatings
-    from app.ratings.table import Answers
-    from app.storage.sql.batches.store import BatchStore
-    from app.storage.sql.frames import FrameStore
+    from saiten_server.ratings.reliability import CountedRatings
+    from saiten_server.ratings.table import Answers
+    from saiten_server.runs.frame import Floats, Integers, RunFrame, RunRatings
+    from saiten_server.runs.store.batches import BatchStore
+    from saiten_server.runs.store.frames import FrameStore
 
 
 PAGE = 500
@@ -104,7 +96,7 @@ class RunReader:
         places = await self.frames.find_places(project, [] if found is None else list_evaluations(found))
 
         def work() -> Answers:
-            from app.ratings.table import Answers, name_run
+            from saiten_server.ratings.table import Answers, name_run
 
             return Answers([name_run(*each) for each in read], places, marks=marks)
 
@@ -143,7 +135,7 @@ def rate_frame(
     evaluations that ratings name."""
     import numpy as np
 
-    from app.ratings.table import Answers, NamedRun, weigh_rated
+    from saiten_server.ratings.table import Answers, NamedRun, weigh_rated
 
     answers = Answers([NamedRun(batch, frame)], places, marks=rubric.unit == "conversation")
     opinions = answers.rate(found.ratings)
@@ -170,7 +162,7 @@ def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
     """Rows, raters and values as columns."""
     import numpy as np
 
-    from app.domain.run_frame import RunRatings
+    from saiten_server.runs.frame import RunRatings
 
     row, rater, value = zip(*ratings, strict=True)
     return RunRatings(np.array(row, np.int64), np.array(rater, np.int64), np.array(value, np.float64))
@@ -194,7 +186,7 @@ def assemble_run(batch: Batch, frame: RunFrame, rubric: Rubric) -> ComparedRun:
 
 def outline_run(rubric: Rubric) -> ComparedRun:
     """A run by this rubric without results: of one that is not scored yet. It loads numpy."""
-    from app.domain.run_frame import make_frame
+    from saiten_server.runs.frame import make_frame
 
     aspects = tuple(aspect.id for aspect in rubric.aspects)
     frame = fit_frame(make_frame(0, {}), rubric)
@@ -204,7 +196,7 @@ def outline_run(rubric: Rubric) -> ComparedRun:
 def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric | None) -> int:
     """How many rules a gate checks in runs by these rubrics. Raises InvalidRequest for a rule that does not fit them.
     It loads numpy and scipy, so run it in a thread."""
-    from app.stats.gate_plan import plan
+    from saiten_server.comparison.gate_plan import plan
 
     return len(plan(rules, outline_run(candidate), None if baseline is None else outline_run(baseline)))
 
@@ -247,7 +239,7 @@ def are_unnamed(batch: Batch, items: Integers) -> bool:
 def have_numbers(items: Integers) -> bool:
     """Whether the items, by their keys, seem to have nothing but the numbers that Saiten gave them. Failed ones are
     results too, so in a whole batch no number is left out."""
-    from app.stats.observations import number_first
+    from saiten_server.stats.observations import number_first
 
     if not len(items) or items[0] != key_of("0"):
         return not len(items)

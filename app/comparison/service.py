@@ -9,16 +9,8 @@ from datetime import datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from app.batches.summaries import bounds_of
-from app.comparison.badges import asked_of, attach_states, measures_of
-from app.comparison.disagreements import Disagreements, find_disagreements
-from app.comparison.gates import GateArchive
-from app.comparison.given_runs import GivenResults
-from app.comparison.judge_checks import AnchorCheck
-from app.comparison.links import LinkService, use_link
-from app.comparison.runs import RunReader, best_of, find_batch
-from app.comparison.sequences import SequenceService
-from app.domain.analysis_request import (
+from saiten.core.messages import Message
+from saiten_server.analyses.requests import (
     AnalysisRequest,
     CompositeFitRequest,
     CorrectedRequest,
@@ -27,31 +19,39 @@ from app.domain.analysis_request import (
     JudgesRequest,
     WinRatesRequest,
 )
-from app.domain.batch import Baseline, Batch
-from app.domain.comparison import ComparedRun, Comparison, CorrectedMeasure, GateReport
-from app.domain.comparison_request import ComparisonRequest, GateRequest
-from app.domain.conversation import FAULTY_TURNS
-from app.domain.errors import InvalidRequest, NotFound, UnknownAspect
-from app.domain.given_run import ROLES, Role, RunSource, batch_of
-from app.domain.judge_check import JudgeCheck, JudgeCheckRequest
-from app.domain.link import StoredLink
-from app.domain.reports import CorrelationReport, Report
-from app.domain.rubric import Rubric
-from app.domain.summary import SYSTEM
-from app.domain.validation import clip
-from app.providers.ports import RequestScope
-from app.ratings.reliability import CountedRatings, Reliabilities, key_in, read_ratings, validation_of
-from app.runtime.telemetry import Telemetry
-from app.storage.rubric_files import RubricSource
-from app.storage.sql.baselines import BaselineStore
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.ratings import RatingStore
-from saiten.core.messages import Message
+from saiten_server.comparison.badges import asked_of, attach_states, measures_of
+from saiten_server.comparison.baselines.store import BaselineStore
+from saiten_server.comparison.disagreements import Disagreements, find_disagreements
+from saiten_server.comparison.gates.service import GateArchive
+from saiten_server.comparison.given_run import ROLES, Role, RunSource, batch_of
+from saiten_server.comparison.given_runs import GivenResults
+from saiten_server.comparison.judge_checks.service import AnchorCheck
+from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
+from saiten_server.comparison.links.service import LinkService, use_link
+from saiten_server.comparison.links.values import StoredLink
+from saiten_server.comparison.requests import ComparisonRequest, GateRequest
+from saiten_server.comparison.runs import RunReader, best_of, find_batch
+from saiten_server.comparison.sequences.service import SequenceService
+from saiten_server.comparison.values import ComparedRun, Comparison, CorrectedMeasure, GateReport
+from saiten_server.core.batch import Baseline, Batch
+from saiten_server.core.conversation import FAULTY_TURNS
+from saiten_server.core.errors import InvalidRequest, NotFound, UnknownAspect
+from saiten_server.core.reports import CorrelationReport, Report
+from saiten_server.core.rubric import Rubric
+from saiten_server.core.validation import clip
+from saiten_server.platform.telemetry import Telemetry
+from saiten_server.providers.ports import RequestScope
+from saiten_server.ratings.reliability import CountedRatings, Reliabilities, key_in, read_ratings, validation_of
+from saiten_server.ratings.store import RatingStore
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.summaries import bounds_of
+from saiten_server.runs.summary import SYSTEM
+from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
-    from app.ratings.table import Answers, Opinions
-    from app.stats.leaderboard import Leaderboard
-    from app.stats.links import LinkUse
+    from saiten_server.comparison.links.rules import LinkUse
+    from saiten_server.comparison.ranking import Leaderboard
+    from saiten_server.ratings.table import Answers, Opinions
 
     LinkApplication = Callable[[ComparedRun, ComparedRun], tuple[ComparedRun, ComparedRun, LinkUse | None]]
 
@@ -114,7 +114,7 @@ class ComparisonService:
 
         def work() -> Report:
             # numpy is loaded here, in a thread, so that the service starts quickly.
-            from app.comparison.analyses import analyse, make_reader
+            from saiten_server.analyses.service import analyse, make_reader
 
             reader = make_reader(request, self.rubrics, noun="record")
             for number, record in enumerate(records, start=1):
@@ -132,8 +132,8 @@ class ComparisonService:
         """The analysis of records that come as CSV or as NDJSON."""
 
         def work() -> Report:
-            from app.comparison.analyses import analyse, make_reader
-            from app.stats.reading import read_csv, read_ndjson
+            from saiten_server.analyses.service import analyse, make_reader
+            from saiten_server.stats.reading import read_csv, read_ndjson
 
             form = read_csv if csv else read_ndjson
             # Lines one at a time: as a list, the shortest would take twenty times the body.
@@ -163,7 +163,7 @@ class ComparisonService:
                 raise InvalidRequest(Message("ratings-simulated"))
 
         def work() -> Report:
-            from app.comparison.analyses import analyse, orient
+            from saiten_server.analyses.service import analyse, orient
 
             corrected = isinstance(wanted, CorrectedRequest)
             opinions = collect_opinions(table, found, everything=corrected)
@@ -210,8 +210,8 @@ class ComparisonService:
             scorers[batch.id if names.count(name) > 1 else name] = answers
 
         def work() -> Report:
-            from app.comparison.analyses import analyse
-            from app.ratings.table import observe_scorers
+            from saiten_server.analyses.service import analyse
+            from saiten_server.ratings.table import observe_scorers
 
             observations = observe_scorers(scorers, found.ratings)
             report = analyse(request, observations, self.rubrics)
@@ -237,8 +237,8 @@ class ComparisonService:
         candidate = await self._read_run(project, request.candidate, given.get("candidate"), people=people)
 
         def work() -> Comparison:
-            from app.stats.comparison import compare
-            from app.stats.corrected_runs import compare_corrected, tell_notes
+            from saiten_server.comparison.corrected_runs import compare_corrected, tell_notes
+            from saiten_server.comparison.differences import compare
 
             before, after, link = apply(baseline, candidate)
             compared = compare(
@@ -283,8 +283,8 @@ class ComparisonService:
             runs[batch_id] = await self._run(project, batch_id, people=True)
 
         def work() -> Examination:
-            from app.stats.corrected_runs import compare_corrected
-            from app.stats.gate import judge_gate
+            from saiten_server.comparison.corrected_runs import compare_corrected
+            from saiten_server.comparison.gate import judge_gate
 
             baseline, candidate = (runs[one] for one in ids)
             use = None
@@ -339,7 +339,7 @@ class ComparisonService:
         runs = [await self._run(project, batch.id, people=True) for batch in batches]
 
         def work() -> Leaderboard:
-            from app.stats.leaderboard import rank_runs
+            from saiten_server.comparison.ranking import rank_runs
 
             return rank_runs(runs)
 
@@ -447,7 +447,7 @@ class ComparisonService:
         named = batch_of(request.candidate)
         if request.judge_check is not None or not request.check_judge or named is None:
             return report
-        from app.stats.gate import judge_again
+        from saiten_server.comparison.gate import judge_again
 
         batch = await find_batch(self.batches, project, named)
         path = "source" if batch.path == "both" else batch.path
@@ -487,7 +487,7 @@ def judge_runs(
     request: GateRequest, candidate: ComparedRun, baseline: ComparedRun | None, apply: LinkApplication
 ) -> GateReport:
     """The verdict on the candidate run, without a look at its sequence or its judge. It loads numpy and scipy."""
-    from app.stats.gate import judge_gate, tell_coverage
+    from saiten_server.comparison.gate import judge_gate, tell_coverage
 
     if request.coverage_only:
         return tell_coverage(candidate, request.judge_check, alpha=request.alpha, min_coverage=request.min_coverage)
@@ -514,7 +514,7 @@ def judge_runs(
 
 def collect_opinions(table: Answers, found: CountedRatings | None, *, everything: bool) -> Opinions:
     """The judge's opinions, or people's where some were read; with `everything` beside what no one rated."""
-    from app.ratings.table import all_opinions, judge_opinions, rater_opinions
+    from saiten_server.ratings.table import all_opinions, judge_opinions, rater_opinions
 
     if found is None:
         return judge_opinions(table)

@@ -1,1 +1,1 @@
-"""What administrators decide for a project: policies, how long texts are kept, erasures, and the log of it all."""
+"""Who may do what: keys, limits, policies, audit; and what an operator sees."""

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
 
-from app.domain.batch import BatchOptions
-from app.domain.evaluation import ConversationRequest, EvaluationRequest
-from app.domain.governance import AuditEvent, ProjectPolicy
-from app.runtime.caches import RecentValues
-from app.storage.sql.governance import AuditLog, PolicyStore
+from saiten_server.core.access import AuditEvent, ProjectPolicy
+from saiten_server.core.batch import BatchOptions
+from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
+from saiten_server.governance.store import AuditLog, PolicyStore
+from saiten_server.platform.caches import RecentValues
 
 Asked = TypeVar("Asked", EvaluationRequest, ConversationRequest, BatchOptions)
 

@@ -1,1 +1,1 @@
-"""Judges, translators, encoders and language models: one module or package for each, found through the registry."""
+"""Judges, translators and encoders."""

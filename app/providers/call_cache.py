@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from app.providers.ports import RequestScope
-from app.runtime.caches import CallCache, Turn
-from app.runtime.telemetry import Telemetry
+from saiten_server.platform.caches import CallCache, Turn
+from saiten_server.platform.telemetry import Telemetry
+from saiten_server.providers.ports import RequestScope
 
 Make = Callable[[], Awaitable[bytes]]
 Accept = Callable[[bytes], bool]

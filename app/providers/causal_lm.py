@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
-from app.providers.ports import Likelihood, MetricUnavailable, Passage
+from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
+from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 
 # Names under which configurations state the number of positions, in order of precedence
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")

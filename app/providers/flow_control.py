@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 
-from app.domain.errors import JudgeUnavailable, UpstreamError
-from app.providers.ports import Lane, RequestScope
-from app.runtime.flow_state import (
+from saiten.core.messages import Message
+from saiten_server.core.errors import JudgeUnavailable, UpstreamError
+from saiten_server.platform.flow_state import (
     CALLS_A_BATCH_CALL,
     FIRST_CALLS,
     LONGEST_PAUSE_SECONDS,
@@ -27,9 +27,9 @@ from app.runtime.flow_state import (
     Report,
     batch_places,
 )
-from app.runtime.tasks import cancel_for_good, within
-from app.runtime.telemetry import FlowFigures
-from saiten.core.messages import Message
+from saiten_server.platform.tasks import cancel_for_good, within
+from saiten_server.platform.telemetry import FlowFigures
+from saiten_server.providers.ports import Lane, RequestScope
 
 RATIO_WEIGHT = 0.1  # Weight of the latest reply in the running ratio of tokens used to tokens expected
 LEAST_RATIO, GREATEST_RATIO = 0.05, 20.0

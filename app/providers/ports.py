@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any, Literal, Protocol, runtime_checkable
 
-from app.domain.conversation import Window
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
-from app.domain.governance import ANONYMOUS
-from app.domain.provider_batch import KeptReply, ProviderPart
-from app.domain.rubric import Aspect, Rubric
-from app.domain.verdict import Faults
+from saiten_server.core.access import ANONYMOUS
+from saiten_server.core.conversation import Window
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.judging.verdict import Faults
+from saiten_server.providers.provider_batch import KeptReply, ProviderPart
 
 Lane = Literal["interactive", "batch"]  # A caller waits for an interactive call, so it goes before a batch's calls
 

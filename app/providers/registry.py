@@ -4,7 +4,7 @@ A new provider is one module or package in this folder, with one decorated funct
 
     @judge("mine", wanted=lambda settings: settings.judge == "mine")
     def open_mine(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
-        from app.providers.mine.judge import MyJudge
+        from saiten_server.providers.mine.judge import MyJudge
 
         return MyJudge(...)
 
@@ -22,18 +22,18 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.domain.errors import SettingsInvalid
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
+from saiten_server.core.errors import SettingsInvalid
 
 if TYPE_CHECKING:
-    from app.providers.call_cache import CachedCalls
-    from app.providers.flow_control import FlowControl
-    from app.providers.ports import BatchProvider, Encoder, Judge, Translator
-    from app.runtime.caches import CallCache
-    from app.runtime.flow_state import FlowState
-    from app.runtime.settings import Settings
-    from app.runtime.telemetry import Telemetry
+    from saiten_server.platform.caches import CallCache
+    from saiten_server.platform.flow_state import FlowState
+    from saiten_server.platform.settings import Settings
+    from saiten_server.platform.telemetry import Telemetry
+    from saiten_server.providers.call_cache import CachedCalls
+    from saiten_server.providers.flow_control import FlowControl
+    from saiten_server.providers.ports import BatchProvider, Encoder, Judge, Translator
 
     OpenJudge = Callable[[Settings, CachedCalls, FlowControl], Judge]
     OpenTranslator = Callable[[Settings, CallCache, Telemetry, FlowState], Translator]
@@ -199,7 +199,7 @@ def load_clients(settings: Settings) -> None:
 @cache
 def load_providers() -> None:
     """Imports the modules in this folder, so that each registers its providers."""
-    import app.providers
+    import saiten_server.providers
 
-    for module in pkgutil.iter_modules(app.providers.__path__, "app.providers."):
+    for module in pkgutil.iter_modules(saiten_server.providers.__path__, "saiten_server.providers."):
         import_module(module.name)

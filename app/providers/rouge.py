@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from app.providers.ports import MetricUnavailable, Overlap, Rouge, Words
-from app.text.tagger import JapaneseTagger
+from saiten_server.providers.ports import MetricUnavailable, Overlap, Rouge, Words
+from saiten_server.text.tagger import JapaneseTagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 WORD = re.compile(r"\w+")

@@ -1,1 +1,1 @@
-"""Human ratings, rating rounds, how far judges follow people, and training data from ratings."""
+"""People: their ratings, rounds, the reliability of judges, and training data."""

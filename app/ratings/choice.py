@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from math import isnan, sqrt
 from typing import TYPE_CHECKING
 
-from app.domain.evaluation import AspectResult, Evaluation
-from app.domain.human_rating import RoundDraw, RoundOptions, Signal
-from app.domain.result import Result
-from app.domain.rubric import Aspect
+from saiten_server.core.evaluation import AspectResult, Evaluation
+from saiten_server.core.rubric import Aspect
+from saiten_server.ratings.values import RoundDraw, RoundOptions, Signal
+from saiten_server.runs.result import Result
 
 if TYPE_CHECKING:
-    from app.domain.run_frame import RunFrame
-    from app.stats.observations import Floats, Integers
+    from saiten_server.runs.frame import RunFrame
+    from saiten_server.stats.observations import Floats, Integers
 
 BANDS = 5
 """Equal parts of the scale, into which the mean over aspects falls."""
@@ -100,7 +100,7 @@ def list_places(frame: RunFrame) -> list[Place]:
 
 def draw_informative(rated: RunFrame, spreads: Spreads, options: RoundOptions) -> RoundDraw | None:
     """Responses in which the judge is unsteady with a higher probability; None where nothing tells them apart."""
-    from app.stats.choosing import combine_spreads, find_probabilities
+    from saiten_server.stats.choosing import combine_spreads, find_probabilities
 
     residuals, signals = combine_spreads(spreads.columns())
     if residuals is None:
@@ -114,7 +114,7 @@ def draw_stratified(rated: RunFrame, aspects: Sequence[Aspect], options: RoundOp
     which their mean lies. Those without a rating are a stratum by themselves."""
     import numpy as np
 
-    from app.stats.choosing import stratify
+    from saiten_server.stats.choosing import stratify
 
     means = zip(*(rated.read(("aspect", aspect.id)).tolist() for aspect in aspects), strict=True)
     strata = np.array([find_level(each, aspects) for each in means])
@@ -141,7 +141,7 @@ def carry_out(rated: RunFrame, probabilities: Floats, seed: int, strata: Integer
     """The draw with these probabilities, in each stratum of as many as they sum up to."""
     import numpy as np
 
-    from app.stats.choosing import draw
+    from saiten_server.stats.choosing import draw
 
     generator = np.random.default_rng(seed)
     numbers: dict[int, int] = {}

@@ -15,12 +15,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
-from app.domain.analysis_request import CorrelationRequest
-from app.domain.batch import Batch, BatchFilter
-from app.domain.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
-from app.domain.evaluation import Evaluation
-from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.reliability import (
+from saiten_server.analyses.requests import CorrelationRequest
+from saiten_server.core.batch import Batch, BatchFilter
+from saiten_server.core.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
+from saiten_server.core.evaluation import Evaluation
+from saiten_server.core.reliability import (
     UNKNOWN,
     UNVALIDATED,
     AspectValidation,
@@ -33,15 +32,16 @@ from app.domain.reliability import (
     list_all,
     outweighs,
 )
-from app.domain.reports import CorrelationReport, RatingsUsed, Report
-from app.domain.result import Result
-from app.domain.signature import read_signature, sign
-from app.domain.summary import Summary
-from app.runtime.caches import RecentValues
-from app.runtime.tasks import end_tasks
-from app.runtime.telemetry import working_on
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.ratings import RatingStore
+from saiten_server.core.reports import CorrelationReport, RatingsUsed, Report
+from saiten_server.core.signature import read_signature, sign
+from saiten_server.platform.caches import RecentValues
+from saiten_server.platform.tasks import end_tasks
+from saiten_server.platform.telemetry import working_on
+from saiten_server.ratings.store import RatingStore
+from saiten_server.ratings.values import RatedDraw, StoredRating
+from saiten_server.runs.result import Result
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.summary import Summary
 
 FRESH_SECONDS = 10.0  # how long a validation by another process may go unnoticed
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})

@@ -7,9 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.batches.summaries import Bounds, bounds_of
-from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
-from app.domain.human_rating import (
+from saiten.core.messages import Message
+from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest
+from saiten_server.core.rubric import split_name
+from saiten_server.core.validation import clip, suggest_name
+from saiten_server.platform.sql.sizes import ROW_BYTES
+from saiten_server.ratings.reliability import Revalidation
+from saiten_server.ratings.store import RatingStore
+from saiten_server.ratings.values import (
     MOST_BATCHES,
     Exclusion,
     HumanRating,
@@ -19,15 +24,10 @@ from app.domain.human_rating import (
     StoredExclusion,
     StoredRating,
 )
-from app.domain.rubric import split_name
-from app.domain.validation import clip, suggest_name
-from app.ratings.reliability import Revalidation
-from app.storage.rubric_files import RubricSource
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.quota import StorageQuota
-from app.storage.sql.ratings import RatingStore
-from app.storage.sql.sizes import ROW_BYTES
-from saiten.core.messages import Message
+from saiten_server.runs.quota import StorageQuota
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.summaries import Bounds, bounds_of
+from saiten_server.scoring.rubrics.files import RubricSource
 
 UNKNOWN = Message("aspect-not-of-rubric", near="")
 

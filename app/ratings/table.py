@@ -13,17 +13,18 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from app.domain.batch import Batch
-from app.domain.conversation import ANY_CODE, FAULTY_TURNS, FINDING
-from app.domain.errors import InvalidLines, InvalidRequest
-from app.domain.human_rating import RatedDraw, StoredRating
-from app.domain.model import key_of
-from app.domain.run_frame import JUDGED_KINDS, KINDS, Flags, RunFrame, is_judged
-from app.domain.summary import BLENDED, SYSTEM, flat_name
-from app.domain.validation import LARGEST, clip
-from app.stats import reading
-from app.stats.choosing import weigh
-from app.stats.observations import (
+from saiten.core.messages import Message
+from saiten_server.core.batch import Batch
+from saiten_server.core.conversation import ANY_CODE, FAULTY_TURNS, FINDING
+from saiten_server.core.errors import InvalidLines, InvalidRequest
+from saiten_server.core.model import key_of
+from saiten_server.core.validation import LARGEST, clip
+from saiten_server.ratings.values import RatedDraw, StoredRating
+from saiten_server.runs.frame import JUDGED_KINDS, KINDS, Flags, RunFrame, is_judged
+from saiten_server.runs.summary import BLENDED, SYSTEM, flat_name
+from saiten_server.stats import reading
+from saiten_server.stats.choosing import weigh
+from saiten_server.stats.observations import (
     NO_DIALOGUE,
     NO_RATER,
     Floats,
@@ -33,8 +34,7 @@ from app.stats.observations import (
     number_first,
     number_keys,
 )
-from app.stats.reading import ObservationReader, ReadingLimits, find_excess
-from saiten.core.messages import Message
+from saiten_server.stats.reading import ObservationReader, ReadingLimits, find_excess
 
 Names = tuple[str, ...]
 Told = TypeVar("Told")

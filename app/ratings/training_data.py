@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from app.domain.dialogue import Dialogue, digest_context
-from app.domain.errors import MOST_FAULTS, InvalidLines, InvalidRequest
-from app.domain.evaluation import JudgeOptions
-from app.domain.model import digest
-from app.domain.prompt import SCREEN, build_prefix, enclose, group_aspects, text_reply
-from app.domain.rubric import Aspect, Rubric
-from app.domain.validation import clip
-from app.stats.observations import Observations
-from app.text.injection import inspect_dialogue
 from saiten.core.messages import Message
+from saiten_server.core.dialogue import Dialogue, digest_context
+from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest
+from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.model import digest
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.validation import clip
+from saiten_server.judging.prompt import SCREEN, build_prefix, enclose, group_aspects, text_reply
+from saiten_server.stats.observations import Observations
+from saiten_server.text.injection import inspect_dialogue
 
 Label = Literal["median", "each"]
 Ratings = Mapping[str, int]  # a level by aspect

@@ -1,1 +1,1 @@
-"""How one score is made."""
+"""One result: prompt, verdict, blend and record, of a response or a conversation."""

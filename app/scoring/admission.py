@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.domain.conversation import cut_windows
-from app.domain.dialogue import Limits
-from app.domain.errors import InvalidRequest, TooMuchWork
-from app.domain.evaluation import ConversationRequest, EvaluationRequest, PathChoice
-from app.domain.rubric import Rubric
-from app.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
-from app.scoring.case import ENGLISH, check_path, check_unit
-from app.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
-from app.scoring.evaluate import ScoringContext
 from saiten.core.messages import Message
+from saiten_server.core.conversation import cut_windows
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import InvalidRequest, TooMuchWork
+from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PathChoice
+from saiten_server.core.rubric import Rubric
+from saiten_server.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
+from saiten_server.scoring.case import ENGLISH, check_path, check_unit
+from saiten_server.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
+from saiten_server.scoring.evaluate import ScoringContext
 
 Asked = EvaluationRequest | ConversationRequest
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol
 
-from app.domain import errors
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Translation, Warned
-from app.domain.rubric import Rubric, Unit, name_version
-from app.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
-from app.runtime.threads import Checkpoint, Seen, inspection_threads
-from app.text.injection import inspect_texts, list_places, locate
 from saiten.core.messages import Message
+from saiten_server.core import errors
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Translation, Warned
+from saiten_server.core.rubric import Rubric, Unit, name_version
+from saiten_server.platform.threads import Checkpoint, Seen, inspection_threads
+from saiten_server.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
+from saiten_server.text.injection import inspect_texts, list_places, locate
 
 ENGLISH = "en"
 

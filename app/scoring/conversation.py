@@ -12,9 +12,9 @@ from operator import add
 from statistics import fmean, median_low
 from typing import Any, NamedTuple
 
-from app import __version__
-from app.domain import signature
-from app.domain.conversation import (
+from saiten_server import __version__
+from saiten_server.core import signature
+from saiten_server.core.conversation import (
     Conversation,
     Finding,
     PersonaValue,
@@ -23,9 +23,9 @@ from app.domain.conversation import (
     list_contexts,
     texts_of_conversation,
 )
-from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import UnknownRubric
-from app.domain.evaluation import (
+from saiten_server.core.dialogue import Dialogue, Utterance
+from saiten_server.core.errors import UnknownRubric
+from saiten_server.core.evaluation import (
     AspectResult,
     ConversationRequest,
     EvaluationRequest,
@@ -39,18 +39,26 @@ from app.domain.evaluation import (
     Unrated,
     Warned,
 )
-from app.domain.rubric import Aspect, Rubric
-from app.domain.verdict import Fault, Faults, Rating
-from app.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
-from app.runtime.helpers import Helpers
-from app.runtime.tasks import run_few, run_together
-from app.runtime.threads import Checkpoint
-from app.scoring.case import ENGLISH, SUSPECTED, check_path, check_unit, look_at, refuse_suspicious, require_translator
-from app.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
-from app.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
-from app.scoring.record import PathReading, assemble, write_record
-from app.text.injection import InspectionBudget, inspect_texts, list_translated, locate
-from app.text.talks import TextFindings, answer, look_through, read_found, write_job
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.judging.verdict import Fault, Faults, Rating
+from saiten_server.platform.helpers import Helpers
+from saiten_server.platform.tasks import run_few, run_together
+from saiten_server.platform.threads import Checkpoint
+from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
+from saiten_server.scoring.case import (
+    ENGLISH,
+    SUSPECTED,
+    check_path,
+    check_unit,
+    look_at,
+    refuse_suspicious,
+    require_translator,
+)
+from saiten_server.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
+from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
+from saiten_server.scoring.record import PathReading, assemble, write_record
+from saiten_server.text.injection import InspectionBudget, inspect_texts, list_translated, locate
+from saiten_server.text.talks import TextFindings, answer, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
 """The longest verdict on a conversation, unless the request says another: a reason per aspect and lists of turns."""

@@ -7,23 +7,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from app.domain.dialogue import DEFAULT_LIMITS, Limits
-from app.domain.errors import JudgeReplyInvalid, SuspectedInjection
-from app.domain.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
-from app.domain.rubric import Rubric
-from app.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
-from app.runtime.helpers import Helpers
-from app.runtime.tasks import run_together
-from app.runtime.telemetry import Telemetry
-from app.runtime.threads import Checkpoint
-from app.scoring.case import INSPECTED_AT_ONCE, SUSPECTED, Case, find_suspicions, look_at, open_case
-from app.scoring.masked_rejudging import MaskedJudgement, find_masked
-from app.scoring.record import PathReading, write_reading, write_record
-from app.scoring.relevance import Relevance
-from app.storage.rubric_files import RubricSource
-from app.text.speech_check import SpeechChecks
 from saiten.core.messages import Message
 from saiten.core.plain_text import quote_reply
+from saiten_server.core.dialogue import DEFAULT_LIMITS, Limits
+from saiten_server.core.errors import JudgeReplyInvalid, SuspectedInjection
+from saiten_server.core.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
+from saiten_server.core.rubric import Rubric
+from saiten_server.platform.helpers import Helpers
+from saiten_server.platform.tasks import run_together
+from saiten_server.platform.telemetry import Telemetry
+from saiten_server.platform.threads import Checkpoint
+from saiten_server.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
+from saiten_server.scoring.case import INSPECTED_AT_ONCE, SUSPECTED, Case, find_suspicions, look_at, open_case
+from saiten_server.scoring.masked_rejudging import MaskedJudgement, find_masked
+from saiten_server.scoring.record import PathReading, write_reading, write_record
+from saiten_server.scoring.relevance import Relevance
+from saiten_server.scoring.rubrics.files import RubricSource
+from saiten_server.text.speech_check import SpeechChecks
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.domain.errors import InvalidRequest, NotFound
-from app.domain.evaluation import Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
-from app.domain.redaction import is_covered
-from app.domain.rubric import name_version
 from saiten.core.messages import Message
+from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.evaluation import Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
+from saiten_server.core.redaction import is_covered
+from saiten_server.core.rubric import name_version
 
 
 def reasons_of(evaluation: Evaluation) -> dict[str, str]:

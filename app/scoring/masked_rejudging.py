@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import MaskedSpan, Path
-from app.providers.ports import Judgement, JudgingTask, Lane
-from app.runtime.threads import Checkpoint
-from app.scoring.case import Case, find_suspicions, look_at
-from app.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import MaskedSpan, Path
+from saiten_server.platform.threads import Checkpoint
+from saiten_server.providers.ports import Judgement, JudgingTask, Lane
+from saiten_server.scoring.case import Case, find_suspicions, look_at
+from saiten_server.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
 # Replaces a speaker's name that looks like an attack, by language; otherwise in English
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}

@@ -11,11 +11,11 @@ from functools import lru_cache, reduce
 from operator import add
 from typing import Literal, Protocol
 
-from app import __version__
-from app.domain import signature
-from app.domain.composites import blend, compose, compose_runs
-from app.domain.conversation import Finding
-from app.domain.evaluation import (
+from saiten_server import __version__
+from saiten_server.core import signature
+from saiten_server.core.composites import blend, compose, compose_runs
+from saiten_server.core.conversation import Finding
+from saiten_server.core.evaluation import (
     AspectResult,
     CompositeReading,
     ConversationRequest,
@@ -33,10 +33,10 @@ from app.domain.evaluation import (
     Usage,
     Warned,
 )
-from app.domain.rubric import Aspect, Rubric
-from app.providers.ports import Judgement, Translated, Verdict
-from app.scoring.case import Case
-from app.scoring.masked_rejudging import MaskedJudgement
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.providers.ports import Judgement, Translated, Verdict
+from saiten_server.scoring.case import Case
+from saiten_server.scoring.masked_rejudging import MaskedJudgement
 
 
 def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:

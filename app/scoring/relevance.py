@@ -13,15 +13,15 @@ from functools import cached_property
 from importlib.resources.abc import Traversable
 from typing import Annotated, Literal
 
-from app.domain.dialogue import Dialogue, Text
-from app.domain.evaluation import RelevanceOptions, RelevanceResult
-from app.domain.model import Id, Value, digest, listed
-from app.domain.rubric import Language
-from app.providers.call_cache import CachedCalls
-from app.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
-from app.runtime.bundled import broken_line, bundled_folder, read_objects, validate_objects
-from app.runtime.telemetry import Telemetry
-from app.storage.sql.evaluations import EvaluationStore
+from saiten_server.core.dialogue import Dialogue, Text
+from saiten_server.core.evaluation import RelevanceOptions, RelevanceResult
+from saiten_server.core.model import Id, Value, digest, listed
+from saiten_server.core.rubric import Language
+from saiten_server.platform.bundled import broken_line, bundled_folder, read_objects, validate_objects
+from saiten_server.platform.telemetry import Telemetry
+from saiten_server.providers.call_cache import CachedCalls
+from saiten_server.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
+from saiten_server.scoring.store import EvaluationStore
 
 
 class CalibrationPair(Value):

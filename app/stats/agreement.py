@@ -8,10 +8,11 @@ from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
-from app.domain.reports import AgreementReport, AspectAgreement, Confusion, Correlations
-from app.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
-from app.stats.phrases import tell_count
-from app.stats.statistics import (
+from saiten.core.messages import Message
+from saiten_server.core.reports import AgreementReport, AspectAgreement, Confusion, Correlations
+from saiten_server.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
+from saiten_server.stats.phrases import tell_count
+from saiten_server.stats.statistics import (
     FEWEST,
     obstacle,
     pearson,
@@ -22,7 +23,6 @@ from app.stats.statistics import (
     refuse_wide,
     settle,
 )
-from saiten.core.messages import Message
 
 MOST_LISTED = 200
 """Raters up to which a report lists each one's figure."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import chdtr, chdtri
 
-from app.stats.observations import Floats
+from saiten_server.stats.observations import Floats
 
 CAP = 4.0
 """The most that one squared standardised difference counts: that of two standard deviations."""

@@ -17,8 +17,8 @@ from math import log, sqrt
 
 import numpy as np
 
-from app.stats.build_noise import estimate_noise
-from app.stats.observations import Floats, Integers
+from saiten_server.stats.build_noise import estimate_noise
+from saiten_server.stats.observations import Floats, Integers
 
 FEWEST = 2
 """Runs of a piece."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from app.stats.observations import Floats, Integers
+from saiten_server.stats.observations import Floats, Integers
 
 MOST_COST = 4 / 3
 LEAST_FLOOR = 0.1

@@ -32,9 +32,11 @@ from math import ceil, exp, inf, log, sqrt
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr
 
-from app.domain.conversation import FAULTY_TURNS
-from app.domain.errors import InvalidRequest
-from app.domain.reports import (
+from saiten.core.figures import write_figure
+from saiten.core.messages import Message
+from saiten_server.core.conversation import FAULTY_TURNS
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.reports import (
     FEWEST_SHARED,
     AspectDifference,
     CorrectedAspect,
@@ -49,9 +51,9 @@ from app.domain.reports import (
     SharedRaters,
     SystemsDifference,
 )
-from app.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
-from app.stats.phrases import join_clauses, tell_count, tell_count_within
-from app.stats.resampling import (
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
+from saiten_server.stats.phrases import join_clauses, tell_count, tell_count_within
+from saiten_server.stats.resampling import (
     Clustered,
     clip,
     combine,
@@ -62,10 +64,8 @@ from app.stats.resampling import (
     join_errors,
     join_freedom,
 )
-from app.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
-from app.stats.statistics import count, refuse_many, settled_means
-from saiten.core.figures import write_figure
-from saiten.core.messages import Message
+from saiten_server.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
+from saiten_server.stats.statistics import count, refuse_many, settled_means
 
 FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""

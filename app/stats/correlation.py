@@ -8,16 +8,25 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from app.domain.errors import InvalidRequest
-from app.domain.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, SystemLevel
-from app.domain.validation import clip
-from app.stats.agreement import FEW_RATERS, compare_raters, named_ratings, tabulate_pairs
-from app.stats.correlation_intervals import COEFFICIENTS, Estimate, estimate
-from app.stats.observations import Floats, Integers, Mask, Observations, number_first
-from app.stats.resampling import count_clusters
-from app.stats.statistics import FEWEST, deviations, kendall, obstacle, pearson, settle, settled_means, spearman
-from app.stats.validity import follow_people
 from saiten.core.messages import Message
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.reports import AspectCorrelation, Ceiling, CorrelationReport, Correlations, SystemLevel
+from saiten_server.core.validation import clip
+from saiten_server.stats.agreement import FEW_RATERS, compare_raters, named_ratings, tabulate_pairs
+from saiten_server.stats.correlation_intervals import COEFFICIENTS, Estimate, estimate
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first
+from saiten_server.stats.resampling import count_clusters
+from saiten_server.stats.statistics import (
+    FEWEST,
+    deviations,
+    kendall,
+    obstacle,
+    pearson,
+    settle,
+    settled_means,
+    spearman,
+)
+from saiten_server.stats.validity import follow_people
 
 FEWEST_SYSTEMS = 3
 

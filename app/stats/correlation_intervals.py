@@ -29,9 +29,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammainc, gammaincc, ndtri, stdtr, stdtrit
 
-from app.stats.observations import Floats, Integers
-from app.stats.statistics import deviations, rank
 from saiten.core.messages import Message
+from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.statistics import deviations, rank
 
 Coefficient = Literal["spearman", "pearson", "kendall"]
 COEFFICIENTS: Sequence[Coefficient] = ("spearman", "pearson", "kendall")

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import stdtrit
 
-from app.domain.composites import transform
-from app.domain.errors import InvalidRequest, UnknownAspect
-from app.domain.reports import BlendFit, CompositeFit
-from app.domain.rubric import LinearComposite
-from app.domain.validation import clip, suggest_name
-from app.stats import resampling
-from app.stats.correlation import values_by_unit
-from app.stats.observations import Floats, Integers, Mask, Observations, number_first
-from app.stats.phrases import tell_count
-from app.stats.statistics import FEWEST, STATISTICS, Statistic, obstacle, pearson, settled_means
 from saiten.core.messages import Message
+from saiten_server.core.composites import transform
+from saiten_server.core.errors import InvalidRequest, UnknownAspect
+from saiten_server.core.reports import BlendFit, CompositeFit
+from saiten_server.core.rubric import LinearComposite
+from saiten_server.core.validation import clip, suggest_name
+from saiten_server.stats import resampling
+from saiten_server.stats.correlation import values_by_unit
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first
+from saiten_server.stats.phrases import tell_count
+from saiten_server.stats.statistics import FEWEST, STATISTICS, Statistic, obstacle, pearson, settled_means
 
 RESAMPLES = 2000
 WORST_CONDITION = 1e12

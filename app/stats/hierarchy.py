@@ -18,9 +18,10 @@ from itertools import permutations
 
 import numpy as np
 
-from app.domain.reports import AspectPairs, Decorrelated, Decorrelation, Dependency, HierarchyReport
-from app.stats.observations import Floats, Integers, Mask, Observations
-from app.stats.statistics import (
+from saiten.core.messages import Message
+from saiten_server.core.reports import AspectPairs, Decorrelated, Decorrelation, Dependency, HierarchyReport
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations
+from saiten_server.stats.statistics import (
     ROUNDING,
     PairTests,
     compare_systems,
@@ -29,7 +30,6 @@ from app.stats.statistics import (
     refuse_wide,
     settled_means,
 )
-from saiten.core.messages import Message
 
 
 def find_hierarchy(

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.domain.errors import MOST_FAULTS, PLACES, InvalidLines
-from app.domain.validation import clip
 from saiten.core.messages import Message
+from saiten_server.core.errors import MOST_FAULTS, PLACES, InvalidLines
+from saiten_server.core.validation import clip
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

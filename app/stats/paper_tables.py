@@ -12,15 +12,15 @@ from typing import Literal
 
 import numpy as np
 
-from app.domain.errors import InvalidRequest
-from app.domain.validation import clip
-from app.stats.agreement import measure_agreement
-from app.stats.correlation import ceiling_of, correlations, values_by_unit
-from app.stats.observations import Floats, Observations, average_groups
-from app.stats.scorers import group_columns
-from app.stats.statistics import settled_means
 from saiten.core.figures import round_figure
 from saiten.core.messages import Message
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.validation import clip
+from saiten_server.stats.agreement import measure_agreement
+from saiten_server.stats.correlation import ceiling_of, correlations, values_by_unit
+from saiten_server.stats.observations import Floats, Observations, average_groups
+from saiten_server.stats.scorers import group_columns
+from saiten_server.stats.statistics import settled_means
 
 TableName = Literal["systems", "aspects", "raters", "scorers"]
 TABLES: tuple[TableName, ...] = ("systems", "aspects", "raters", "scorers")

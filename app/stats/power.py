@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from app.stats.observations import Floats, Integers
-from app.stats.statistics import POWER, reach
-from app.stats.statistics import level as level_out
+from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.statistics import POWER, reach
+from saiten_server.stats.statistics import level as level_out
 
 MANY_DIFFER = 16.0
 """Clusters that decide, as expected at the drop, from which the spread tells what is found."""

@@ -13,9 +13,9 @@ from math import sqrt
 
 import numpy as np
 
-from app.stats.observations import Floats, Integers, Mask
-from app.stats.resampling import find_quantile
 from saiten.core.messages import Message
+from saiten_server.stats.observations import Floats, Integers, Mask
+from saiten_server.stats.resampling import find_quantile
 
 FEWEST_CLUSTERS = 8
 """Dialogues below which there is no interval."""

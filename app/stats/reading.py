@@ -19,20 +19,6 @@ from typing import Any
 import numpy as np
 from pydantic_core import from_json
 
-from app.domain.errors import MOST_FAULTS, MOST_REFUSED, NOUNS, InvalidLines
-from app.domain.validation import LARGEST, MARK, Unfit, check_number, clip, number_of, suggest_name
-from app.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
-from app.stats.record_columns import (
-    ITEM_NUMBERS,
-    NAMES,
-    Given,
-    Place,
-    RecordColumns,
-    columns_of_cells,
-    columns_of_records,
-    name_by_scorer,
-    name_of,
-)
 from saiten.core.messages import Message
 from saiten.core.strict_json import (
     BYTE_ORDER_MARK,
@@ -44,6 +30,20 @@ from saiten.core.strict_json import (
     strict_decoder,
 )
 from saiten.core.wording import hint
+from saiten_server.core.errors import MOST_FAULTS, MOST_REFUSED, NOUNS, InvalidLines
+from saiten_server.core.validation import LARGEST, MARK, Unfit, check_number, clip, number_of, suggest_name
+from saiten_server.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
+from saiten_server.stats.record_columns import (
+    ITEM_NUMBERS,
+    NAMES,
+    Given,
+    Place,
+    RecordColumns,
+    columns_of_cells,
+    columns_of_records,
+    name_by_scorer,
+    name_of,
+)
 
 Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.validation import Unfit, clip, number_of
-from app.stats.observations import Floats
 from saiten.core.messages import Message
 from saiten.core.strict_json import DIGITS
+from saiten_server.core.validation import Unfit, clip, number_of
+from saiten_server.stats.observations import Floats
 
 Place = tuple[str, str | None]
 """The field of a record that a number stands in, and the aspect in it where the field has aspects."""

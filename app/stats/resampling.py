@@ -33,10 +33,10 @@ from math import ceil, comb, inf, isfinite, sqrt
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from app.stats.observations import Floats, Integers, number_keys
-from app.stats.phrases import NO_VALUES
-from app.stats.statistics import level
 from saiten.core.messages import Message
+from saiten_server.stats.observations import Floats, Integers, number_keys
+from saiten_server.stats.phrases import NO_VALUES
+from saiten_server.stats.statistics import level
 
 ROUNDING = 1e-9
 """Means that differ by less, relative to the largest, are equal but for rounding."""

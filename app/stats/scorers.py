@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.errors import InvalidRequest
-from app.domain.reports import AspectScorers, JudgesReport, ScorerCorrelation, ScorerDifference
-from app.domain.validation import clip
-from app.stats.agreement import confuse
-from app.stats.correlation import NO_FIGURE, ceiling_of, correlations, estimate_all, values_by_unit
-from app.stats.correlation_intervals import COEFFICIENTS, Difference, Estimate, compare_estimates
-from app.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Integers, Observations, number_first
-from app.stats.resampling import count_clusters
-from app.stats.statistics import adjust_holm, settled_means
 from saiten.core.messages import Message
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.reports import AspectScorers, JudgesReport, ScorerCorrelation, ScorerDifference
+from saiten_server.core.validation import clip
+from saiten_server.stats.agreement import confuse
+from saiten_server.stats.correlation import NO_FIGURE, ceiling_of, correlations, estimate_all, values_by_unit
+from saiten_server.stats.correlation_intervals import COEFFICIENTS, Difference, Estimate, compare_estimates
+from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Integers, Observations, number_first
+from saiten_server.stats.resampling import count_clusters
+from saiten_server.stats.statistics import adjust_holm, settled_means
 
 MOST_SCORERS = 32
 """Scorers of one aspect: 496 pairs."""

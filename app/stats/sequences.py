@@ -21,9 +21,9 @@ from math import sqrt
 import numpy as np
 from scipy.special import stdtrit
 
-from app.stats.build_noise import estimate_noise
-from app.stats.observations import Floats, Integers, Mask
-from app.stats.resampling import count_freedom
+from saiten_server.stats.build_noise import estimate_noise
+from saiten_server.stats.observations import Floats, Integers, Mask
+from saiten_server.stats.resampling import count_freedom
 
 NOISE_CHANCE = 0.15
 """How often the bound of the noise lies below it."""

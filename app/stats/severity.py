@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import coo_array
 
-from app.stats.observations import Floats, Integers, Mask
+from saiten_server.stats.observations import Floats, Integers, Mask
 
 UNDETERMINED = 1e-9
 """One minus the leverage, below which a residual is zero by construction."""

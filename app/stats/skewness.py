@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtr
 
-from app.stats.observations import Floats
+from saiten_server.stats.observations import Floats
 
 SKEWED = 0.2
 """Third moment of a mean, in standard errors, below which the t test's error rate moves by less than 0.02."""

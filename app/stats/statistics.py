@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from app.domain.errors import InvalidRequest
-from app.domain.reports import SignificantPair
-from app.stats.observations import Floats, Integers, Mask, Observations
 from saiten.core.messages import Message
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.reports import SignificantPair
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations
 
 Statistic = Literal["spearman", "pearson"]
 

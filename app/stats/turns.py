@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.stats.observations import Floats, Integers
-from app.stats.resampling import IntervalEstimate, estimate_mean, estimate_rate
+from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.resampling import IntervalEstimate, estimate_mean, estimate_rate
 
 MOST_STEPS = 20
 """Ranges of turns that rates are given for."""

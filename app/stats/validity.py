@@ -17,13 +17,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from app.domain.reliability import FEWEST_ITEMS
-from app.domain.reports import WithinSystems
-from app.stats.agreement import NamedRatings, compare_raters, named_ratings
-from app.stats.correlation_intervals import Estimate, estimate_within
-from app.stats.observations import Floats, Integers, Mask, Observations, number_first, number_keys
-from app.stats.statistics import FEWEST, rank_within, settled_means
 from saiten.core.messages import Message
+from saiten_server.core.reliability import FEWEST_ITEMS
+from saiten_server.core.reports import WithinSystems
+from saiten_server.stats.agreement import NamedRatings, compare_raters, named_ratings
+from saiten_server.stats.correlation_intervals import Estimate, estimate_within
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first, number_keys
+from saiten_server.stats.statistics import FEWEST, rank_within, settled_means
 
 ALPHA = 0.05
 ONE_RATER = Message("few-items-of-two-people", least=FEWEST)

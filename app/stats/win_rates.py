@@ -10,11 +10,11 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtri
 
-from app.domain.reports import AspectWins, PairedWins, WinReport, WinShare
-from app.stats.observations import Floats, Integers, Mask, Observations, number_keys
-from app.stats.resampling import estimate_mean
-from app.stats.statistics import MOST_PAIRS, refuse_many
 from saiten.core.messages import Message
+from saiten_server.core.reports import AspectWins, PairedWins, WinReport, WinShare
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_keys
+from saiten_server.stats.resampling import estimate_mean
+from saiten_server.stats.statistics import MOST_PAIRS, refuse_many
 
 EQUAL_WITHIN = 1e-9
 """Values that lie no further apart than this are equal: means and blended values carry rounding."""

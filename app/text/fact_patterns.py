@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from app.text.fault_words import any_of, begins_one, load, words_in
+from saiten_server.text.fault_words import any_of, begins_one, load, words_in
 
 # How one takes up what the other said of themselves: 札幌のご出身なんですね
 ECHO = {

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain.conversation import KIND_OF_RULE, Finding, PersonaValue
-from app.text.fact_patterns import (
+from saiten_server.core.conversation import KIND_OF_RULE, Finding, PersonaValue
+from saiten_server.text.fact_patterns import (
     ASKED_FAMILY,
     ECHO,
     NEGATED,
@@ -30,9 +30,9 @@ from app.text.fact_patterns import (
     lists_for,
     read_number,
 )
-from app.text.fault_words import load, quote, words_in
-from app.text.passages import Sentence, as_seen, split_sentences
-from app.text.tagger import JapaneseToken
+from saiten_server.text.fault_words import load, quote, words_in
+from saiten_server.text.passages import Sentence, as_seen, split_sentences
+from saiten_server.text.tagger import JapaneseToken
 
 LONGEST_SENTENCE = 160
 LONGEST_MEMORY = 20_000  # Code points of the user's turns, and of all, in which names are looked for

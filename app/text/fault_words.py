@@ -16,7 +16,7 @@ SPACE = re.compile(r"\s+")
 @cache
 def load() -> Any:
     """The file: lists are texts with a comma between the words, in which a space of Korean may be written or not."""
-    return json.loads((files("app") / "text/conversation_words.json").read_text(encoding="utf-8"))
+    return json.loads((files("saiten_server") / "text/conversation_words.json").read_text(encoding="utf-8"))
 
 
 @cache

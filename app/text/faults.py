@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-from app.domain.conversation import KIND_OF_RULE, Conversation, Finding
-from app.domain.speech import PolitenessLevel, Register, Sign, settle
-from app.text.facts import FactBook
-from app.text.fault_words import Words, quote, words_for
-from app.text.japanese import JapaneseRegister
-from app.text.korean import read_korean_level, read_korean_signs
-from app.text.passages import SENTENCE_END, Sentence, as_seen, open_passage, split_sentences
-from app.text.scripts import HAN, HANGUL, KANA, LATIN_WORD, read_scripts
 from saiten.core.plain_text import cut_mark_runs
+from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding
+from saiten_server.core.speech import PolitenessLevel, Register, Sign, settle
+from saiten_server.text.facts import FactBook
+from saiten_server.text.fault_words import Words, quote, words_for
+from saiten_server.text.japanese import JapaneseRegister
+from saiten_server.text.korean import read_korean_level, read_korean_signs
+from saiten_server.text.passages import SENTENCE_END, Sentence, as_seen, open_passage, split_sentences
+from saiten_server.text.scripts import HAN, HANGUL, KANA, LATIN_WORD, read_scripts
 
 SAME = 0.85  # Dice coefficient of letter pairs from which on a turn repeats another
 FEWEST_LETTERS = {"ja": 14, "ko": 11}  # Shorter turns may be said again

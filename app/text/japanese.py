@@ -11,10 +11,10 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from app.domain.speech import Misuse, Register, Sign, settle
-from app.text.passages import Sentence, open_passage, split_sentences, words_of
-from app.text.tagger import JapaneseTagger, JapaneseToken
 from saiten.core.plain_text import cut_mark_runs
+from saiten_server.core.speech import Misuse, Register, Sign, settle
+from saiten_server.text.passages import Sentence, open_passage, split_sentences, words_of
+from saiten_server.text.tagger import JapaneseTagger, JapaneseToken
 
 PUNCTUATION = frozenset({"補助記号", "記号", "空白"})
 COMMAS = frozenset("、,")

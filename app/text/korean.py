@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 
-from app.domain.speech import Misuse, PolitenessLevel, Register, Sign, settle
-from app.text.passages import open_passage, split_sentences, words_of
 from saiten.core.plain_text import cut_mark_runs
+from saiten_server.core.speech import Misuse, PolitenessLevel, Register, Sign, settle
+from saiten_server.text.passages import open_passage, split_sentences, words_of
 
 FIRST, LAST = 0xAC00, 0xD7A3
 INITIALS = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.text.passages import ASIDES, drop_quotations, open_passage, words_of
+from saiten_server.text.passages import ASIDES, drop_quotations, open_passage, words_of
 
 # Characters in Japanese use that Shift_JIS never had
 VARIANTS = frozenset("俠剝叱嚙噓塡姸屛幷彔拋揷搔摑攪潑瀆焰瘦簞繡繫萊蔣蟬蠟軀醬醱鏽顚頰驒鷗鹼麪麴")

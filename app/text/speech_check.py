@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import Warned
-from app.domain.speech import Misuse, PolitenessLevel, Register, agreed_register, established_level, own_utterances
-from app.text.japanese import JapaneseRegister
-from app.text.korean import read_korean, read_korean_level, read_korean_misuse
-from app.text.recent import RecentResults, digest_of
-from app.text.scripts import LanguageReading, read_scripts
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import Warned
+from saiten_server.core.speech import (
+    Misuse,
+    PolitenessLevel,
+    Register,
+    agreed_register,
+    established_level,
+    own_utterances,
+)
+from saiten_server.text.japanese import JapaneseRegister
+from saiten_server.text.korean import read_korean, read_korean_level, read_korean_misuse
+from saiten_server.text.recent import RecentResults, digest_of
+from saiten_server.text.scripts import LanguageReading, read_scripts
 
 MOST_UTTERANCES = 8  # Latest own utterances that the response is compared with
 WHOLLY = 0.95  # Share of a language from which on it says nothing more

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple
 
-from app.domain.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
-from app.domain.evaluation import MaskedSpan, Warned
-from app.text.faults import find_faults
-from app.text.injection import inspect_texts, locate
+from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
+from saiten_server.core.evaluation import MaskedSpan, Warned
+from saiten_server.text.faults import find_faults
+from saiten_server.text.injection import inspect_texts, locate
 
 
 class TextFindings(NamedTuple):

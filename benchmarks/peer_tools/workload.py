@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.domain.rubric import Aspect
-from app.storage.rubric_files import RubricFiles, default_folder
 from benchmarks.dashboard_results import pose
+from saiten_server.core.rubric import Aspect
+from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 
 RUBRIC = "ja-dialogue"
 WARM = 10

@@ -85,7 +85,7 @@ def require_server(
 def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:
     """Starts the server, isolated (`-I`), so that a folder `app` of the user is not imported instead."""
     return subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments
-        [sys.executable, "-I", "-m", "app", "serve", "--private", f"{control},{announcement}"],
+        [sys.executable, "-I", "-m", "saiten_server", "serve", "--private", f"{control},{announcement}"],
         env=dict(environment),
         pass_fds=(control, announcement),
         stdin=subprocess.DEVNULL,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from app.storage.sql.engine import read
-from app.storage.sql.keys import MOST_SESSIONS, APIKeyStore
-from app.storage.sql.tables import api_keys, sessions
+from saiten_server.governance.keys import MOST_SESSIONS, APIKeyStore
+from saiten_server.platform.sql.engine import read
+from saiten_server.platform.sql.tables import api_keys, sessions
 
 
 async def test_a_key_finds_its_project_and_scope(engine) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.governance import AuditEvent
-from app.storage.sql.governance import AuditLog
+from saiten_server.core.access import AuditEvent
+from saiten_server.governance.store import AuditLog
 from tests.support.batches import START
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.evaluation import RelevanceOptions
-from app.domain.work import COLLECT, FINISH, ChunkJob
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.governance import SpendingStore
-from app.storage.sql.keys import APIKeyStore
+from saiten_server.core.evaluation import RelevanceOptions
+from saiten_server.governance.keys import APIKeyStore
+from saiten_server.governance.store import SpendingStore
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.work import COLLECT, FINISH, ChunkJob
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
 from tests.support.waiting import LIMIT_SECONDS
 

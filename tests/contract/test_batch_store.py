@@ -12,16 +12,23 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches import summaries
-from app.domain.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, Entry, KeyedAnswer
-from app.domain.dialogue import digest_context
-from app.domain.errors import IdempotencyKeyInUse, StoreError
-from app.domain.evaluation import AspectResult, EvaluationRequest, JudgeOptions, RelevanceOptions, Unrated, Usage
-from app.domain.model import key_of
-from app.domain.summary import Intervals, MeanEstimate, Tally
-from app.domain.work import COLLECT, FINISH, ChunkJob, Committed
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
+from saiten_server.core.batch import EXPIRED, BatchFilter, BatchOptions, BatchUsage, Counts, Entry, KeyedAnswer
+from saiten_server.core.dialogue import digest_context
+from saiten_server.core.errors import IdempotencyKeyInUse, StoreError
+from saiten_server.core.evaluation import (
+    AspectResult,
+    EvaluationRequest,
+    JudgeOptions,
+    RelevanceOptions,
+    Unrated,
+    Usage,
+)
+from saiten_server.core.model import key_of
+from saiten_server.runs import summaries
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.summary import Intervals, MeanEstimate, Tally
+from saiten_server.runs.work import COLLECT, FINISH, ChunkJob, Committed
+from saiten_server.scoring.store import EvaluationStore, StoredAnswer
 from tests.support.batches import (
     LEASE,
     START,

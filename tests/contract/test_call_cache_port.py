@@ -9,12 +9,12 @@ import pytest
 from redis.asyncio import Redis
 from sqlalchemy import event
 
-from app.domain.errors import StoreUnavailable
-from app.runtime.caches import CallCache, Turn
-from app.storage.memory import MemoryCallCache, NearCallCache, NoCallCache
-from app.storage.redis.cache import RedisCallCache
-from app.storage.sql.cache import SQLCallCache
-from app.storage.sql.engine import open_engine
+from saiten_server.core.errors import StoreUnavailable
+from saiten_server.platform.caches import CallCache, Turn
+from saiten_server.platform.memory_cache import MemoryCallCache, NearCallCache, NoCallCache
+from saiten_server.platform.redis.cache import RedisCallCache
+from saiten_server.platform.sql.cache import SQLCallCache
+from saiten_server.platform.sql.engine import open_engine
 from tests.support.dict_cache import DictCache
 
 IN_PROCESS: dict[str, Callable[[], CallCache]] = {
@@ -181,7 +181,7 @@ async def test_sql_stays_bounded(engine) -> None:
 
 
 async def test_sql_prunes_by_itself(engine, monkeypatch) -> None:
-    monkeypatch.setattr("app.storage.sql.cache.PRUNED_EVERY", 4)
+    monkeypatch.setattr("saiten_server.platform.sql.cache.PRUNED_EVERY", 4)
     cache = SQLCallCache(engine, entries=2)
     for position in range(4):
         await cache.put(f"k{position}", b"v")

@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.datasets import DatasetService, read_parts
-from app.domain.dataset import Dataset, FileQuestion
-from app.domain.dialogue import Limits
-from app.domain.errors import NotFound
-from app.storage.sql.datasets import MOST_UPLOADS, RECEIVING, UPLOAD_LIFE, DatasetStore
-from app.storage.sql.engine import fetch_value
-from app.storage.sql.tables import dataset_parts, datasets
-from app.storage.sql.texts import TextStore
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import NotFound
+from saiten_server.erasure.store import TextStore
+from saiten_server.platform.sql.engine import fetch_value
+from saiten_server.platform.sql.tables import dataset_parts, datasets
+from saiten_server.runs.datasets.service import DatasetService, read_parts
+from saiten_server.runs.datasets.store import MOST_UPLOADS, RECEIVING, UPLOAD_LIFE, DatasetStore
+from saiten_server.runs.datasets.values import Dataset, FileQuestion
 from tests.support.batches import HandClock
 
 USER = {"user": "u-42"}
@@ -154,7 +154,7 @@ async def test_nothing_stays_of_a_file_that_is_erased_while_it_is_kept(store, en
             yield piece
         await store.discard(upload.id)
 
-    monkeypatch.setattr("app.batches.datasets.read_parts", read_late)
+    monkeypatch.setattr("saiten_server.runs.datasets.service.read_parts", read_late)
     with pytest.raises(NotFound):
         await service.keep("team", upload, FileQuestion(), "talk")
     assert await fetch_value(engine, select(func.count()).select_from(datasets)) == 0

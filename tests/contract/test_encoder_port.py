@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.providers.bertscore.encoder import BertScoreEncoder
-from app.providers.ports import Encoder, EncoderUnavailable
+from saiten_server.providers.bertscore.encoder import BertScoreEncoder
+from saiten_server.providers.ports import Encoder, EncoderUnavailable
 from tests.support.encoders import save_wordpiece
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
 

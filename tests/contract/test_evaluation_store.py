@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.evaluation import EvaluationFilter, ExplainedRating, Explanation, RubricReference
-from app.storage.sql import evaluations as module
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.engine import read, write
-from app.storage.sql.evaluations import EvaluationStore, StoredAnswer
-from app.storage.sql.tables import evaluations
+from saiten_server.core.evaluation import EvaluationFilter, ExplainedRating, Explanation, RubricReference
+from saiten_server.platform.sql.engine import read, write
+from saiten_server.platform.sql.tables import evaluations
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.scoring import store as module
+from saiten_server.scoring.store import EvaluationStore, StoredAnswer
 from tests.support.batches import make_batch, run_chunk
 from tests.support.records import make_record
 

@@ -12,12 +12,17 @@ from typing import cast
 import pytest
 from redis.asyncio import Redis
 
-from app.domain.errors import JudgeUnavailable
-from app.providers.flow_control import FlowControl
-from app.providers.ports import Lane
-from app.runtime.flow_state import FIRST_CALLS, FIRST_LIMIT, Demand, FlowLimits, FlowState, LocalFlowState, Report
-from app.runtime.tasks import cancel_for_good
-from app.storage.redis.flow import (
+from saiten_server.core.errors import JudgeUnavailable
+from saiten_server.platform.flow_state import (
+    FIRST_CALLS,
+    FIRST_LIMIT,
+    Demand,
+    FlowLimits,
+    FlowState,
+    LocalFlowState,
+    Report,
+)
+from saiten_server.platform.redis.flow import (
     HEARTBEAT_SECONDS,
     LIVE_SECONDS,
     OVERDUE_SECONDS,
@@ -25,6 +30,9 @@ from app.storage.redis.flow import (
     read_script,
     scope_of,
 )
+from saiten_server.platform.tasks import cancel_for_good
+from saiten_server.providers.flow_control import FlowControl
+from saiten_server.providers.ports import Lane
 from tests.support.services import free_port, redis_on
 
 Open = Callable[..., FlowState]

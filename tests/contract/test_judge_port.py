@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.domain.errors import InvalidRequest
-from app.domain.evaluation import JudgeOptions, Unrated
-from app.domain.rubric import Rubric
-from app.providers.lexical.judge import LexicalJudge
-from app.providers.ports import Judge, Judgement, JudgingTask
-from app.storage.rubric_files import default_folder, read_rubric
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.evaluation import JudgeOptions, Unrated
+from saiten_server.core.rubric import Rubric
+from saiten_server.providers.lexical.judge import LexicalJudge
+from saiten_server.providers.ports import Judge, Judgement, JudgingTask
+from saiten_server.scoring.rubrics.files import default_folder, read_rubric
 from tests.support.fake_judge import FakeJudge
 from tests.support.judges import open_bench
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.governance import DEFAULT_POLICY, ProjectPolicy
-from app.governance.policies import RecentPolicies
-from app.storage.sql.governance import PolicyStore
+from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy
+from saiten_server.governance.policies import RecentPolicies
+from saiten_server.governance.store import PolicyStore
 
 NOW = datetime(2026, 11, 21, 1, 0, tzinfo=UTC)
 HASHED = ProjectPolicy(integrity="refuse", texts="hash", after_days=0.5)

@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import BatchOptions, Candidate, Entry
-from app.domain.dialogue import UNBOUNDED, Utterance
-from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import (
+from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.judge_checks.values import AnchorRatings
+from saiten_server.core.batch import BatchOptions, Candidate, Entry
+from saiten_server.core.dialogue import UNBOUNDED, Utterance
+from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.reliability import AspectValidation, JudgeKey, Validation
+from saiten_server.ratings.rounds.store import RoundStore
+from saiten_server.ratings.store import RatingStore
+from saiten_server.ratings.values import (
     Excluded,
     Exclusion,
     HumanRating,
@@ -24,13 +29,8 @@ from app.domain.human_rating import (
     RoundOptions,
     StoredRating,
 )
-from app.domain.judge_check import AnchorRatings
-from app.domain.reliability import AspectValidation, JudgeKey, Validation
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.judge_checks import AnchorStore
-from app.storage.sql.ratings import RatingStore
-from app.storage.sql.rounds import RoundStore
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.scoring.store import EvaluationStore
 from tests.support.batches import START, claim, fail, finish, make_batch, make_candidates
 from tests.support.drawn import draw
 from tests.support.records import make_record

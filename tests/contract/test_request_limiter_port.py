@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from redis.asyncio import Redis
 
-from app.storage.redis.request_limits import RedisRequestLimiter
-from app.storage.request_windows import MemoryRequestLimiter, RequestLimiter
+from saiten_server.platform.redis.request_limits import RedisRequestLimiter
+from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
 from tests.support.fake_request_limiter import FakeRequestLimiter
 
 

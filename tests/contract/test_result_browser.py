@@ -13,14 +13,14 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.browsing import ANY_ASPECT, ResultQuery
-from app.domain.dialogue import Utterance
-from app.domain.evaluation import AspectResult, Warned
-from app.domain.work import ChunkJob, FinishedCandidate
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.browsing import ResultBrowser
-from app.storage.sql.tables import MOST_MEASURES
+from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
+from saiten_server.core.dialogue import Utterance
+from saiten_server.core.evaluation import AspectResult, Warned
+from saiten_server.platform.sql.tables import MOST_MEASURES
+from saiten_server.runs.browsing import ANY_ASPECT, ResultQuery
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.browsing import ResultBrowser
+from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from tests.support.batches import LEASE, START, C
 from tests.support.records import make_record
 from tests.support.scored_batches import rate

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import BatchOptions
-from app.domain.errors import InvalidRequest, NotFound
-from app.domain.human_rating import ABANDONED_SECONDS, RatingRound, RoundDraw, RoundOptions, Task
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.ratings import RatingStore
-from app.storage.sql.rounds import RoundStore
+from saiten_server.core.batch import BatchOptions
+from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.ratings.rounds.store import RoundStore
+from saiten_server.ratings.store import RatingStore
+from saiten_server.ratings.values import ABANDONED_SECONDS, RatingRound, RoundDraw, RoundOptions, Task
+from saiten_server.runs.store.batches import BatchStore
 from tests.support.batches import START, make_batch, make_candidates
 from tests.support.drawn import draw
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.domain.errors import UnknownRubric
-from app.storage.rubric_files import RubricFiles, RubricSource
+from saiten_server.core.errors import UnknownRubric
+from saiten_server.scoring.rubrics.files import RubricFiles, RubricSource
 from tests.support.fake_rubrics import FakeRubrics, rubric_data, small_rubric
 
 Make = Callable[..., RubricSource]

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.errors import InvalidRequest, NotFound
-from app.domain.sequence import GateSequence, SequenceDrop
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.sequences import SequenceStore
+from saiten_server.comparison.sequences.store import SequenceStore
+from saiten_server.comparison.sequences.values import GateSequence, SequenceDrop
+from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.runs.store.batches import BatchStore
 from tests.support.batches import START, make_batch
 
 BEGUN = GateSequence(name="夜間", baseline="ba_0", alpha=0.05, started_at=START)

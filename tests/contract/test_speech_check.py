@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.domain.dialogue import Dialogue, Utterance
-from app.text.speech_check import MOST_UTTERANCES, SpeechChecks
+from saiten_server.core.dialogue import Dialogue, Utterance
+from saiten_server.text.speech_check import MOST_UTTERANCES, SpeechChecks
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.storage.sql.governance import SpendingStore
+from saiten_server.governance.store import SpendingStore
 from tests.support.batches import START
 
 

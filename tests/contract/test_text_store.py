@@ -13,29 +13,30 @@ import pytest
 from sqlalchemy import delete, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
-from app.domain.browsing import ResultQuery
-from app.domain.dialogue import Utterance, digest_context
-from app.domain.errors import StoreUnavailable
-from app.domain.evaluation import EvaluationRequest, ExplainedRating, Explanation, Record, Translation, Unrated
-from app.domain.governance import ProjectPolicy, TextKeeping
-from app.domain.human_rating import HumanRating, RatingFilter, RatingRound, RoundOptions
-from app.domain.model import key_of
-from app.domain.redaction import DROPPED, ERASED, HASHED, Erased
-from app.domain.summary import tally_results
-from app.domain.work import FinishedCandidate, Work
-from app.storage.sql import frames, texts
-from app.storage.sql.batches.erasure import Erasure
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.browsing import ResultBrowser
-from app.storage.sql.engine import change, file_of, read, write
-from app.storage.sql.evaluations import EvaluationStore, answer_under
-from app.storage.sql.frames import FrameStore
-from app.storage.sql.governance import PolicyStore
-from app.storage.sql.ratings import RatingStore
-from app.storage.sql.rounds import RoundStore
-from app.storage.sql.tables import evaluations, metadata, run_frames, text_grams
-from app.storage.sql.texts import TextStore, erase_singles
+from saiten_server.core.access import ProjectPolicy, TextKeeping
+from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
+from saiten_server.core.dialogue import Utterance, digest_context
+from saiten_server.core.errors import StoreUnavailable
+from saiten_server.core.evaluation import EvaluationRequest, ExplainedRating, Explanation, Record, Translation, Unrated
+from saiten_server.core.model import key_of
+from saiten_server.core.redaction import DROPPED, ERASED, HASHED, Erased
+from saiten_server.erasure import store as texts
+from saiten_server.erasure.store import TextStore, erase_singles
+from saiten_server.governance.store import PolicyStore
+from saiten_server.platform.sql.engine import change, file_of, read, write
+from saiten_server.platform.sql.tables import evaluations, metadata, run_frames, text_grams
+from saiten_server.ratings.rounds.store import RoundStore
+from saiten_server.ratings.store import RatingStore
+from saiten_server.ratings.values import HumanRating, RatingFilter, RatingRound, RoundOptions
+from saiten_server.runs.browsing import ResultQuery
+from saiten_server.runs.store import frames
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.browsing import ResultBrowser
+from saiten_server.runs.store.erasure import Erasure
+from saiten_server.runs.store.frames import FrameStore
+from saiten_server.runs.summary import tally_results
+from saiten_server.runs.work import FinishedCandidate, Work
+from saiten_server.scoring.store import EvaluationStore, answer_under
 from tests.support.batches import LEASE, START, HandClock, claim, live
 from tests.support.drawn import draw
 from tests.support.figures import read_all

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import LanguageNotSupported, TranslatorQuotaExhausted
-from app.providers.deepl.translator import DeepLTranslator
-from app.providers.ports import RequestScope, Translator
+from saiten_server.core.dialogue import Dialogue, Utterance
+from saiten_server.core.errors import LanguageNotSupported, TranslatorQuotaExhausted
+from saiten_server.providers.deepl.translator import DeepLTranslator
+from saiten_server.providers.ports import RequestScope, Translator
 from tests.support.dict_cache import DictCache
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_translator import FakeTranslator

@@ -11,8 +11,8 @@ import pytest
 import redis
 from sqlalchemy import text
 
-from app.storage.sql.engine import open_engine, read
-from app.storage.sql.tables import metadata
+from saiten_server.platform.sql.engine import open_engine, read
+from saiten_server.platform.sql.tables import metadata
 from tests.support.site import Site, site, wait_until
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -16,7 +16,7 @@ import openai
 import pytest
 from redis.asyncio import Redis
 
-from app.domain.errors import (
+from saiten_server.core.errors import (
     JudgeQuotaExhausted,
     JudgeRefusedRequest,
     JudgeUnauthorized,
@@ -24,11 +24,11 @@ from app.domain.errors import (
     SettingsInvalid,
     UpstreamError,
 )
-from app.providers.flow_control import FlowControl, open_local_flow
-from app.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
-from app.providers.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
-from app.runtime.flow_state import LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Report
-from app.storage.redis.flow import RedisFlowState
+from saiten_server.platform.flow_state import LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Report
+from saiten_server.platform.redis.flow import RedisFlowState
+from saiten_server.providers.flow_control import FlowControl, open_local_flow
+from saiten_server.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
+from saiten_server.providers.openai.parameters import LARGEST_PLAIN_REPLY_BYTES, bound_reply
 from tests.support.dict_cache import FakeTime
 from tests.support.fake_openai import (
     Answer,
@@ -340,7 +340,7 @@ async def test_the_client_logs_no_text_and_no_key(caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize("code", [400, 401, 429, 500])
 async def test_no_error_and_no_log_holds_the_key(code: int, caplog: pytest.LogCaptureFixture):
-    caplog.set_level(logging.DEBUG, logger="app")
+    caplog.set_level(logging.DEBUG, logger="saiten")
     words = f"Incorrect API key provided: {KEY}. Or sk-proj-abcdef****wxyz. " + "長" * 500
     async with open_bench(status(code, words), max_attempts=1) as bench:
         with pytest.raises(UpstreamError) as caught:

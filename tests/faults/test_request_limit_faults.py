@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
 
-from app.storage.redis.request_limits import LOST_SECONDS, RedisRequestLimiter
+from saiten_server.platform.redis.request_limits import LOST_SECONDS, RedisRequestLimiter
 from tests.support.services import absent, free_port, redis_on
 from tests.support.waiting import LIMIT_SECONDS
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from app.storage.sql.engine import open_engine, read
-from app.storage.sql.tables import metadata
+from saiten_server.platform.sql.engine import open_engine, read
+from saiten_server.platform.sql.tables import metadata
 from tests.support.command import saiten, served
 from tests.support.waiting import LIMIT_SECONDS
 

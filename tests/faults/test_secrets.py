@@ -24,7 +24,7 @@ import httpx
 import pytest
 import redis
 
-from app.web.admission import SESSION_COOKIE
+from saiten_server.platform.web.admission import SESSION_COOKIE
 from tests.support.command import saiten
 from tests.support.databases import run_statement
 from tests.support.echoing_upstream import MODES, EchoingUpstream

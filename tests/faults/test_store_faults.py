@@ -20,12 +20,12 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.errors import StoreError, StoreFull, StoreUnavailable
-from app.storage.sql.engine import OPTIONS, DatabaseFile, close_engine, open_engine, read, write
-from app.storage.sql.evaluations import ABANDONED, EvaluationStore
-from app.storage.sql.failures import translate_error
-from app.storage.sql.schema import migrate
-from app.storage.sql.tables import idempotency_keys
+from saiten_server.core.errors import StoreError, StoreFull, StoreUnavailable
+from saiten_server.platform.sql.engine import OPTIONS, DatabaseFile, close_engine, open_engine, read, write
+from saiten_server.platform.sql.failures import translate_error
+from saiten_server.platform.sql.schema import migrate
+from saiten_server.platform.sql.tables import idempotency_keys
+from saiten_server.scoring.store import ABANDONED, EvaluationStore
 from tests.support.command import ROOT
 from tests.support.records import make_record
 from tests.support.services import PostgresServer
@@ -115,10 +115,10 @@ async def test_a_full_database_says_so_and_stays_intact(sqlite_url: str, path: P
 
 LIMITED = """
 import asyncio, resource, sys
-from app.storage.sql.engine import open_engine
-from app.domain.errors import StoreFull
-from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.schema import migrate
+from saiten_server.platform.sql.engine import open_engine
+from saiten_server.core.errors import StoreFull
+from saiten_server.scoring.store import EvaluationStore
+from saiten_server.platform.sql.schema import migrate
 from tests.support.records import make_record
 
 async def main():

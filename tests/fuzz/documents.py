@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from app.domain.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
+from saiten_server.runs.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
 from tests.fuzz.target import Target, run_guided
 
 REFUSED = ("same key", "byte order mark", "not UTF-8", "lone surrogate", "not a JSON number", "too large", "too deeply")

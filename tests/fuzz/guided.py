@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-INSTRUMENTED = ["app", "yaml"]
+INSTRUMENTED = ["saiten_server", "yaml"]
 
 
 def main() -> None:

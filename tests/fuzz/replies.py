@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import unicodedata
 
-from app.domain.evaluation import Unrated
-from app.domain.prompt import frame_of
-from app.domain.verdict import THINK, THOUGHT, VerdictReading, read_verdict, uncover
+from saiten_server.core.evaluation import Unrated
+from saiten_server.judging.prompt import frame_of
+from saiten_server.judging.verdict import THINK, THOUGHT, VerdictReading, read_verdict, uncover
 from tests.fuzz.target import Target, run_guided
 from tests.support.small_rubrics import joint_rubric
 

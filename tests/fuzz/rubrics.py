@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from app.domain.errors import RubricInvalid
-from app.domain.rubric import Rubric
-from app.storage.rubric_files import check_rubric, read_rubric
+from saiten_server.core.errors import RubricInvalid
+from saiten_server.core.rubric import Rubric
+from saiten_server.scoring.rubrics.files import check_rubric, read_rubric
 from tests.fuzz.target import Target, run_guided
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "support" / "rubrics" / "lfqa-like.yaml"

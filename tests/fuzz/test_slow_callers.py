@@ -67,7 +67,7 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
 async def test_a_head_that_drips_is_cut(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, beginning: bytes, drop: bytes
 ) -> None:
-    monkeypatch.setattr("app.web.server.HEADER_SECONDS", 0.3)
+    monkeypatch.setattr("saiten_server.cli.server.HEADER_SECONDS", 0.3)
     async with dripping(client, beginning, drop) as reader:
         said = await read_to_end(reader)
     assert said == b"" or said.startswith(b"HTTP/1.1 400")
@@ -88,7 +88,7 @@ async def test_a_body_that_drips_is_cut(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str, kind: str, drop: bytes
 ) -> None:
     # A batch may take its time as long as it comes at a pace; a drop in 20 ms is none.
-    monkeypatch.setattr("app.web.body.SLOWEST_BYTES_PER_SECOND", 50_000)
+    monkeypatch.setattr("saiten_server.platform.web.body.SLOWEST_BYTES_PER_SECOND", 50_000)
     beginning = f"POST {path} HTTP/1.1\r\n{HEAD.format(kind=kind)}".encode()
     async with dripping(client, beginning, drop) as reader:
         said = await read_to_end(reader)
@@ -124,7 +124,7 @@ async def is_cut(connection: socket.socket) -> bool:
 async def test_an_answer_that_nobody_takes_is_cut_off(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, bytes_at_once: int
 ) -> None:
-    monkeypatch.setattr("app.web.server.READER_SECONDS", 0.5)
+    monkeypatch.setattr("saiten_server.cli.server.READER_SECONDS", 0.5)
     with narrow(client) as connection:
         await asyncio.get_running_loop().sock_sendall(connection, ASKED * 200)
 
@@ -145,7 +145,7 @@ async def test_an_answer_that_nobody_takes_is_cut_off(
 async def test_who_takes_an_answer_at_a_pace_gets_all_of_it(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.web.server.READER_SECONDS", 2.0)
+    monkeypatch.setattr("saiten_server.cli.server.READER_SECONDS", 2.0)
     once = len((await client.get("/openapi.json")).content)
     loop = asyncio.get_running_loop()
     with narrow(client) as connection:

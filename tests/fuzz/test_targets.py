@@ -11,7 +11,7 @@ from importlib import import_module
 
 import pytest
 
-from app.domain.verdict import read_json_verdict
+from saiten_server.judging.verdict import read_json_verdict
 from tests.fuzz import documents, replies, rubrics, texts
 from tests.fuzz.__main__ import TARGETS
 from tests.fuzz.target import Target, vary
@@ -64,20 +64,21 @@ def loosely(reply: str) -> str:
 def test_a_parser_that_cuts_a_verdict_out_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     strict = read_json_verdict
     monkeypatch.setattr(
-        "app.domain.verdict.read_json_verdict", lambda reply, *rest, **more: strict(loosely(reply), *rest, **more)
+        "saiten_server.judging.verdict.read_json_verdict",
+        lambda reply, *rest, **more: strict(loosely(reply), *rest, **more),
     )
     with pytest.raises(AssertionError):
         replies.check(STRICT_JSON)
 
 
 def test_a_parser_that_clamps_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.domain.verdict.rate", lambda part, _: 9 if part else 1)
+    monkeypatch.setattr("saiten_server.judging.verdict.rate", lambda part, _: 9 if part else 1)
     with pytest.raises(AssertionError):
         replies.check(STRICT_JSON)
 
 
 def test_a_reader_that_passes_over_equal_keys_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.domain.streamed_json.read_key", read_key_loosely)
+    monkeypatch.setattr("saiten_server.runs.streamed_json.read_key", read_key_loosely)
     with pytest.raises(AssertionError):
         documents.check(b'\x01{"a": 1, "a": 2}')
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.text.injection import inspect_text
-from app.text.injection.inspection import AttackKind, recent
+from saiten_server.text.injection import inspect_text
+from saiten_server.text.injection.inspection import AttackKind, recent
 from tests.fuzz.target import Target, run_guided
 
 MOST_CHARACTERS = 8000

@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from app.cli import saiten
+from saiten_server.cli import saiten
 
 Record = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.domain.attack import AttackItem
-from app.stats.attacks import AttackTrial, RatedAspect, TrialOutcome
+from saiten_server.attacks.statistics import AttackTrial, RatedAspect, TrialOutcome
+from saiten_server.attacks.values import AttackItem
 
 SCALE = (1, 5)
 

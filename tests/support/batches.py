@@ -8,14 +8,14 @@ from typing import Any
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
-from app.domain.dialogue import Utterance
-from app.domain.evaluation import Usage
-from app.domain.work import CHUNK_SIZE, ChunkJob, FinishedCandidate, Work
-from app.storage.sql.batches.running_time import read_running_time
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.engine import change
-from app.storage.sql.tables import running_time
+from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
+from saiten_server.core.dialogue import Utterance
+from saiten_server.core.evaluation import Usage
+from saiten_server.platform.sql.engine import change
+from saiten_server.platform.sql.tables import running_time
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.running_time import read_running_time
+from saiten_server.runs.work import CHUNK_SIZE, ChunkJob, FinishedCandidate, Work
 from tests.support.records import make_record
 
 LEASE = 15.0

@@ -8,29 +8,29 @@ from itertools import count
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.comparison.gates import GateArchive
-from app.comparison.judge_checks import AnchorCheck
-from app.comparison.links import LinkService
-from app.comparison.runs import RunReader
-from app.comparison.sequences import SequenceService
-from app.comparison.service import ComparisonService
-from app.domain.rubric import Rubric
-from app.providers.call_cache import CachedCalls
-from app.ratings.reliability import Reliabilities, Revalidation
-from app.ratings.service import RatingService
-from app.scoring.evaluate import ScoringContext
-from app.scoring.relevance import Relevance
-from app.storage.sql.baselines import BaselineStore
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.frames import FrameStore
-from app.storage.sql.gates import GateStore
-from app.storage.sql.governance import AuditLog
-from app.storage.sql.judge_checks import AnchorStore
-from app.storage.sql.links import LinkStore
-from app.storage.sql.quota import StorageQuota
-from app.storage.sql.ratings import RatingStore
-from app.storage.sql.sequences import SequenceStore
+from saiten_server.comparison.baselines.store import BaselineStore
+from saiten_server.comparison.gates.service import GateArchive
+from saiten_server.comparison.gates.store import GateStore
+from saiten_server.comparison.judge_checks.service import AnchorCheck
+from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.links.service import LinkService
+from saiten_server.comparison.links.store import LinkStore
+from saiten_server.comparison.runs import RunReader
+from saiten_server.comparison.sequences.service import SequenceService
+from saiten_server.comparison.sequences.store import SequenceStore
+from saiten_server.comparison.service import ComparisonService
+from saiten_server.core.rubric import Rubric
+from saiten_server.governance.store import AuditLog
+from saiten_server.providers.call_cache import CachedCalls
+from saiten_server.ratings.reliability import Reliabilities, Revalidation
+from saiten_server.ratings.service import RatingService
+from saiten_server.ratings.store import RatingStore
+from saiten_server.runs.quota import StorageQuota
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.frames import FrameStore
+from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.relevance import Relevance
+from saiten_server.scoring.store import EvaluationStore
 from tests.support.batches import START, HandClock
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from babel.messages.extract import extract
 
-import app.web.dashboard
+import saiten_server
 
-FOLDER = Path(app.web.dashboard.__file__).parent
+FOLDER = Path(saiten_server.__file__).parent
 KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2), "mark": None}
 OPTIONS = {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}
 
@@ -23,7 +23,7 @@ def list_messages() -> dict[Message, str]:
     found: dict[Message, str] = {}
     for file in sorted(FOLDER.rglob("*")):
         method = {".py": "python", ".html": "jinja2"}.get(file.suffix)
-        if method is None:
+        if method is None or file.is_relative_to(FOLDER / "cli"):  # commands have catalogues of their own
             continue
         source = BytesIO(file.read_bytes())
         for _, message, _, _ in extract(method, source, KEYWORDS, (), OPTIONS):

@@ -22,10 +22,10 @@ from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import LRUCache
 
-import app.storage.sql.engine
-from app.storage.sql.engine import close_engine, open_engine
-from app.storage.sql.evaluations import EvaluationStore
-from app.storage.sql.schema import migrate
+import saiten_server.platform.sql.engine
+from saiten_server.platform.sql.engine import close_engine, open_engine
+from saiten_server.platform.sql.schema import migrate
+from saiten_server.scoring.store import EvaluationStore
 from tests.support.waiting import LIMIT_SECONDS
 
 EMPTY = """
@@ -86,7 +86,7 @@ def share_compiled_statements() -> None:
     for known in (SQLiteDialect_aiosqlite, PGDialect_asyncpg):
         known.__eq__ = same  # type: ignore[method-assign,assignment]
         known.__hash__ = lambda dialect: hash(type(dialect))  # type: ignore[method-assign,assignment]
-    app.storage.sql.engine.create_async_engine = create  # type: ignore[attr-defined]
+    saiten_server.platform.sql.engine.create_async_engine = create  # type: ignore[attr-defined]
 
 
 class KeptDatabase:

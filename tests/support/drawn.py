@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from app.domain.human_rating import RoundDraw
+from saiten_server.ratings.values import RoundDraw
 
 
 def draw(positions: Iterable[int], probability: float = 0.5) -> RoundDraw:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from app.providers.ports import EncoderUnavailable, Similarity
+from saiten_server.providers.ports import EncoderUnavailable, Similarity
 
 
 class FakeEncoder:

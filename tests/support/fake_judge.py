@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage
-from app.domain.model import digest
-from app.domain.rubric import Aspect
-from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
+from saiten_server.core.evaluation import CallTrace, JudgeProvenance, Unrated, Usage
+from saiten_server.core.model import digest
+from saiten_server.core.rubric import Aspect
+from saiten_server.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
 
 Opinion = Callable[[JudgingTask, Aspect, int], int | Unrated]
 

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from app.storage.request_windows import RateLimitDecision
+from saiten_server.platform.request_windows import RateLimitDecision
 
 WINDOW_SECONDS = 60
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.domain.rubric import Rubric
-from app.storage.rubric_files import RubricSource
+from saiten_server.core.rubric import Rubric
+from saiten_server.scoring.rubrics.files import RubricSource
 
 
 class FakeRubrics(RubricSource):

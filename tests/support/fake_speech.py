@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import Warned
-from app.text.speech_check import SpeechChecks
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import Warned
+from saiten_server.text.speech_check import SpeechChecks
 
 
 class FakeSpeech(SpeechChecks):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from app.domain.evaluation import Usage
-from app.runtime.telemetry import FlowFigures, Outcome, Span, Telemetry
+from saiten_server.core.evaluation import Usage
+from saiten_server.platform.telemetry import FlowFigures, Outcome, Span, Telemetry
 
 
 class FakeSpan(Span):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.domain.dialogue import Dialogue
-from app.domain.errors import LanguageNotSupported, UpstreamError
-from app.domain.evaluation import Translation
-from app.providers.ports import RequestScope, Translated
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.errors import LanguageNotSupported, UpstreamError
+from saiten_server.core.evaluation import Translation
+from saiten_server.providers.ports import RequestScope, Translated
 from tests.support.fake_deepl import pretend
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import Entry
-from app.domain.conversation import FINDING
-from app.domain.model import key_of
-from app.domain.run_frame import RunFrame
-from app.domain.summary import MeasureKey, ResultFigures
-from app.storage.sql import frames
-from app.storage.sql.batches.rows import (
+from saiten_server.core.batch import Entry
+from saiten_server.core.conversation import FINDING
+from saiten_server.core.model import key_of
+from saiten_server.platform.sql.engine import fetch, fetch_value
+from saiten_server.platform.sql.tables import batches
+from saiten_server.runs.frame import RunFrame
+from saiten_server.runs.store import frames
+from saiten_server.runs.store.rows import (
     FIXED,
     VALUES,
     Measures,
@@ -27,8 +28,7 @@ from app.storage.sql.batches.rows import (
     read_ratings,
     read_unrated,
 )
-from app.storage.sql.engine import fetch, fetch_value
-from app.storage.sql.tables import batches
+from saiten_server.runs.summary import MeasureKey, ResultFigures
 
 Verdict = tuple[float | None, float | None, str | None, int | None]
 """Of an aspect: mean, blended value, why there is none, rating."""

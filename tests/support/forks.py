@@ -32,12 +32,23 @@ from typing import Any, NoReturn
 from saiten import commands, private
 
 PACKAGES = (
-    *("saiten", "app.cli", "app.web", "app.ratings", "app.comparison", "app.charts", "app.stats"),
-    "app.storage.redis",
+    *("saiten", "saiten_server.cli", "saiten_server.platform.web", "saiten_server.platform.redis"),
+    *("saiten_server.platform.charts", "saiten_server.ratings", "saiten_server.comparison", "saiten_server.analyses"),
+    *("saiten_server.explorer", "saiten_server.stats"),
 )
 MODULES = (
-    *("app.providers.lexical.judge", "app.providers.openai.judge", "app.providers.openai.endpoint"),
-    *("app.providers.openai.batches", "app.providers.deepl.client", "app.cli.demo", "rich.progress", "rich.table"),
+    *(
+        "saiten_server.providers.lexical.judge",
+        "saiten_server.providers.openai.judge",
+        "saiten_server.providers.openai.endpoint",
+    ),
+    *(
+        "saiten_server.providers.openai.batches",
+        "saiten_server.providers.deepl.client",
+        "saiten_server.cli.demo",
+        "rich.progress",
+        "rich.table",
+    ),
     *("aiosqlite", "anyio._backends._asyncio", "asyncpg", "encodings.idna", "fugashi", "httpcore", "redis.asyncio"),
     *("scipy.sparse.csgraph", "scipy.special", "scipy.stats", "vl_convert"),
     *(
@@ -74,11 +85,11 @@ def load_everything() -> None:
 def read_files() -> None:
     """Reads what services read from the package once: its rubrics, the lexical judge's weights, the signs of attacks, and
     the templates of pages, which take a second or two to compile."""
-    from app.providers.lexical.judge import load_clauses, load_weights
-    from app.providers.registry import load_providers
-    from app.storage.rubric_files import open_rubrics
-    from app.text.injection.inspection import find_kinds
-    from app.web.dashboard.page import compile_templates
+    from saiten_server.platform.web.page import compile_templates
+    from saiten_server.providers.lexical.judge import load_clauses, load_weights
+    from saiten_server.providers.registry import load_providers
+    from saiten_server.scoring.rubrics.files import open_rubrics
+    from saiten_server.text.injection.inspection import find_kinds
 
     load_providers()
     open_rubrics(None)
@@ -125,7 +136,7 @@ def fork_service(environment: Mapping[str, str], control: int, announcement: int
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = ["saiten", "serve", "--private", f"{control},{announcement}"]
-        from app.cli import run
+        from saiten_server.cli import run
 
         run()
         sys.stderr.flush()
@@ -135,7 +146,7 @@ def fork_service(environment: Mapping[str, str], control: int, announcement: int
 
 def go_on_as_server(name: str, arguments: list[str]) -> NoReturn:
     """Stands in for `saiten.commands.become_server` in a forked command: the server is imported already."""
-    from app.cli import main
+    from saiten_server.cli import main
 
     sys.argv = ["saiten", name, *arguments]
     main()

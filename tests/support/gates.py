@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from app.domain.comparison import GateReport, GateRule
-from app.stats.gate import judge_gate
 from saiten.commands import cases, gating, junit, markdown
+from saiten_server.comparison.gate import judge_gate
+from saiten_server.comparison.values import GateReport, GateRule
 from tests.support.runs import Column, make_run
 
 BEFORE = [5.0] * 12

@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import delete, insert, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.domain.batch import BatchOptions, Candidate, Entry
-from app.domain.work import ChunkJob
-from app.storage.sql.batches.store import COUNTED
-from app.storage.sql.engine import write
-from app.storage.sql.tables import batches
+from saiten_server.core.batch import BatchOptions, Candidate, Entry
+from saiten_server.platform.sql.engine import write
+from saiten_server.platform.sql.tables import batches
+from saiten_server.runs.store.batches import COUNTED
+from saiten_server.runs.work import ChunkJob
 
 COUNTS = (*COUNTED, "dearest_usd")
 

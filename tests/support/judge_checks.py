@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from app.domain.judge_check import AnchorRatings, JudgeCheck
+from saiten_server.comparison.judge_checks.values import AnchorRatings, JudgeCheck
 
 
 def make_check(verdict: Literal["steady", "moved", "recorded"], detail: str = "a check of the judge") -> JudgeCheck:

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import JudgeOptions, Unrated
-from app.domain.rubric import Rubric
-from app.providers.call_cache import CachedCalls
-from app.providers.openai.judge import OpenAIJudge
-from app.providers.openai.prices import read_prices
-from app.providers.ports import Judgement, JudgingTask
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import JudgeOptions, Unrated
+from saiten_server.core.rubric import Rubric
+from saiten_server.providers.call_cache import CachedCalls
+from saiten_server.providers.openai.judge import OpenAIJudge
+from saiten_server.providers.openai.prices import read_prices
+from saiten_server.providers.ports import Judgement, JudgingTask
 from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Behaviour, FakeOpenAI, valid
 from tests.support.fake_telemetry import FakeTelemetry

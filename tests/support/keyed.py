@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.domain.governance import Scope
-from app.storage.sql.engine import open_engine
-from app.storage.sql.keys import APIKeyStore
+from saiten_server.core.access import Scope
+from saiten_server.governance.keys import APIKeyStore
+from saiten_server.platform.sql.engine import open_engine
 
 Header = dict[str, str]
 

@@ -1,6 +1,6 @@
 """Rubrics with the aspects and scales of the shipped ones, and no more text than the model demands."""
 
-from app.domain.rubric import Aspect, Level, Rubric
+from saiten_server.core.rubric import Aspect, Level, Rubric
 
 JA_SCALES = {
     "naturalness": (1, 3),

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.storage.sql.engine import open_engine
-from app.storage.sql.governance import SpendingStore
-from app.storage.sql.keys import APIKeyStore
+from saiten_server.governance.keys import APIKeyStore
+from saiten_server.governance.store import SpendingStore
+from saiten_server.platform.sql.engine import open_engine
 
 Header = dict[str, str]
 

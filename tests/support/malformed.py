@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.domain.rubric import Aspect
+from saiten_server.core.rubric import Aspect
 
 Ratings = dict[str, int]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.sql import schema
+from saiten_server.platform.sql import schema
 
 NUMBER = "9000"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from app.stats.observations import NO_RATER, Floats, Observations
-from app.stats.reading import ObservationReader
+from saiten_server.stats.observations import NO_RATER, Floats, Observations
+from saiten_server.stats.reading import ObservationReader
 
 
 def observe(records: Iterable[Any], **settings: Any) -> Observations:

@@ -29,7 +29,7 @@ def launch(environment: Mapping[str, str], control: int, announcement: int, *, q
 
 def main() -> None:
     """Serves as the process does that `saiten.private.launch` starts."""
-    from app.cli import main as run
+    from saiten_server.cli import main as run
 
     os.setsid()
     control, announcement, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.domain.dialogue import Dialogue
-from app.domain.prompt import Prompt, build_prefix, enclose
-from app.domain.rubric import Aspect, Rubric
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.judging.prompt import Prompt, build_prefix, enclose
 
 
 def build_prompt(

@@ -10,16 +10,16 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.provider_run import PartLimits, ProviderRun
-from app.domain.batch import BatchOptions, Candidate, request_of
-from app.domain.evaluation import Record
-from app.domain.work import ChunkJob
-from app.providers.call_cache import CachedCalls
-from app.providers.openai.batches import OpenAIProviderBatches
-from app.providers.openai.judge import OpenAIJudge
-from app.scoring.evaluate import ScoringContext, evaluate
-from app.scoring.relevance import Relevance
-from app.storage.sql.provider_batches import ProviderBatchStore
+from saiten_server.core.batch import BatchOptions, Candidate, request_of
+from saiten_server.core.evaluation import Record
+from saiten_server.providers.call_cache import CachedCalls
+from saiten_server.providers.openai.batches import OpenAIProviderBatches
+from saiten_server.providers.openai.judge import OpenAIJudge
+from saiten_server.runs.provider_run import PartLimits, ProviderRun
+from saiten_server.runs.store.provider_batches import ProviderBatchStore
+from saiten_server.runs.work import ChunkJob
+from saiten_server.scoring.evaluate import ScoringContext, evaluate
+from saiten_server.scoring.relevance import Relevance
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_provider_batch import FakeProviderBatch

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from app.text.injection import masking
-from app.text.injection.inspection import Found, find_kinds
+from saiten_server.text.injection import masking
+from saiten_server.text.injection.inspection import Found, find_kinds
 
 
 def count_readings(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from app.domain.evaluation import (
+from saiten_server.core.evaluation import (
     AspectResult,
     CallTrace,
     Evaluation,

@@ -10,7 +10,7 @@ import sys
 
 from redis.asyncio import Redis
 
-from app.storage.redis.request_limits import RedisRequestLimiter
+from saiten_server.platform.redis.request_limits import RedisRequestLimiter
 
 
 async def burst(url: str, count: int, limit: int) -> int:

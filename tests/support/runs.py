@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from app.domain.comparison import ComparedRun
-from app.domain.model import key_of
-from app.domain.run_frame import Floats, FrameRows, Label, RunFrame, RunRatings, kind_of
-from app.domain.summary import MeasureKey
+from saiten_server.comparison.values import ComparedRun
+from saiten_server.core.model import key_of
+from saiten_server.runs.frame import Floats, FrameRows, Label, RunFrame, RunRatings, kind_of
+from saiten_server.runs.summary import MeasureKey
 
 SIGNATURE = "saiten:1|rubric:small@1|model:judge-1:8b"
 

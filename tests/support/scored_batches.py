@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.dialogue import Utterance
-from app.domain.evaluation import AspectResult, RelevanceResult, RubricReference, Unrated
-from app.domain.work import ChunkJob, FinishedCandidate
-from app.storage.sql.batches.store import BatchStore
+from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
+from saiten_server.core.dialogue import Utterance
+from saiten_server.core.evaluation import AspectResult, RelevanceResult, RubricReference, Unrated
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from tests.support.batches import LEASE, START
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record

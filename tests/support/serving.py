@@ -14,11 +14,12 @@ import httpx
 import uvicorn
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from app.cli.process import bind
-from app.runtime.settings import Settings
-from app.web.application import create_application
-from app.web.server import make_server
+from saiten_server.application import create_application
+from saiten_server.cli.process import bind
+from saiten_server.cli.server import make_server
+from saiten_server.platform.settings import Settings
 from tests.support.databases import lay_schema
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.waiting import LIMIT_SECONDS
 
 
@@ -93,3 +94,9 @@ def stop_at_once(server: uvicorn.Server) -> asyncio.Event:
 
     server.main_loop, server.shutdown = main_loop, shut_down  # type: ignore[method-assign]
     return stopped
+
+
+def judged_by(fake: FakeOpenAI, **more: Any) -> dict[str, Any]:
+    """Settings of a service that asks `fake` twice at most, with time enough on a machine that is busy."""
+    patient = {"judge_timeout_seconds": 15, "judge_deadline_seconds": 30, "judge_attempts": 2}
+    return {"openai_api_key": "sk-test-secret", "openai_base_url": fake.base_url, **patient, **more}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.domain.batch import BatchOptions, Candidate, Entry, Failure
-from app.domain.dialogue import Utterance
-from app.domain.evaluation import (
+from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
+from saiten_server.core.dialogue import Utterance
+from saiten_server.core.evaluation import (
     AspectResult,
     CallTrace,
     PathResult,
@@ -18,12 +18,12 @@ from app.domain.evaluation import (
     Unrated,
     Warned,
 )
-from app.domain.rubric import Aspect, Rubric
-from app.domain.work import CHUNK_SIZE, ChunkJob, FinishedCandidate
-from app.storage.rubric_files import RubricFiles, default_folder
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.engine import open_engine
-from app.storage.sql.schema import migrate
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.platform.sql.engine import open_engine
+from saiten_server.platform.sql.schema import migrate
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.work import CHUNK_SIZE, ChunkJob, FinishedCandidate
+from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from tests.support.batches import LEASE, START
 from tests.support.records import make_record
 

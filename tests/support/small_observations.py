@@ -7,7 +7,7 @@ from math import nan
 
 import numpy as np
 
-from app.stats.observations import NO_RATER, Observations
+from saiten_server.stats.observations import NO_RATER, Observations
 
 Row = tuple[str, str, Mapping[str, float]]
 

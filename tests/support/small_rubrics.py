@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.domain.dialogue import Dialogue, Utterance
-from app.domain.rubric import Rubric
+from saiten_server.core.dialogue import Dialogue, Utterance
+from saiten_server.core.rubric import Rubric
 
 
 def both(japanese: str, english: str) -> dict[str, str]:

@@ -7,9 +7,17 @@ from typing import Any
 from sqlalchemy import func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.storage.sql import tables as t
-from app.storage.sql.engine import fetch
-from app.storage.sql.sizes import ANSWER_SIZE, COPIES, DRAWN_BYTES, RATING_SIZE, RESULT_SIZE, ROW_BYTES, octets
+from saiten_server.platform.sql import tables as t
+from saiten_server.platform.sql.engine import fetch
+from saiten_server.platform.sql.sizes import (
+    ANSWER_SIZE,
+    COPIES,
+    DRAWN_BYTES,
+    RATING_SIZE,
+    RESULT_SIZE,
+    ROW_BYTES,
+    octets,
+)
 
 
 async def list_drift(engine: AsyncEngine) -> dict[str, tuple[int, int]]:

@@ -15,20 +15,20 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.batches.attempt import RefusalCounter, RetryPolicy
-from app.batches.chunk import ChunkRun, WorkerContext
-from app.batches.commits import CommitBuffer, LeasedChunk
-from app.domain.batch import Failure
-from app.domain.errors import StoreUnavailable
-from app.domain.work import ChunkJob, Committed, FinishedCandidate, Work
-from app.providers.call_cache import CachedCalls
-from app.providers.ports import Judgement, JudgingTask
-from app.scoring.evaluate import ScoringContext
-from app.scoring.relevance import Relevance
-from app.storage.queue import AsyncioJobQueue
-from app.storage.sql.batches.rows import read_failure
-from app.storage.sql.batches.store import BatchStore
-from app.storage.sql.engine import close_engine, open_engine
+from saiten_server.core.batch import Failure
+from saiten_server.core.errors import StoreUnavailable
+from saiten_server.platform.sql.engine import close_engine, open_engine
+from saiten_server.providers.call_cache import CachedCalls
+from saiten_server.providers.ports import Judgement, JudgingTask
+from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
+from saiten_server.runs.chunk import ChunkRun, WorkerContext
+from saiten_server.runs.commits import CommitBuffer, LeasedChunk
+from saiten_server.runs.queue import AsyncioJobQueue
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.rows import read_failure
+from saiten_server.runs.work import ChunkJob, Committed, FinishedCandidate, Work
+from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.relevance import Relevance
 from tests.support.batches import LEASE, START, claim, make_batch
 from tests.support.databases import lay_schema, unused_store
 from tests.support.dict_cache import DictCache

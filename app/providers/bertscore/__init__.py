@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.providers.registry import encoder
 from saiten.core.plain_text import printable
+from saiten_server.providers.registry import encoder
 
 if TYPE_CHECKING:
-    from app.providers.ports import Encoder
-    from app.runtime.settings import Settings
+    from saiten_server.platform.settings import Settings
+    from saiten_server.providers.ports import Encoder
 
 
 def is_installed() -> bool:
     """Whether the extra is installed that the encoder needs."""
-    from app.providers.bertscore.encoder import ENCODER
+    from saiten_server.providers.bertscore.encoder import ENCODER
 
     return not ENCODER.find_missing()
 
@@ -27,10 +27,10 @@ def describe(settings: Settings) -> dict[str, str]:
 def find_faults(settings: Settings) -> list[str]:
     """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
     hub."""
-    from app.providers.bertscore.encoder import ENCODER
-    from app.providers.huggingface import locate
-    from app.providers.ports import EncoderUnavailable
-    from app.runtime.settings import variable_of
+    from saiten_server.platform.settings import variable_of
+    from saiten_server.providers.bertscore.encoder import ENCODER
+    from saiten_server.providers.huggingface import locate
+    from saiten_server.providers.ports import EncoderUnavailable
 
     faults = []
     named = {"encoder": settings.encoder, **{f"encoder_{key}": name for key, name in settings.encoders.items()}}
@@ -57,7 +57,7 @@ def find_faults(settings: Settings) -> list[str]:
 )
 def open_encoder(settings: Settings) -> Encoder:
     """Its weights are loaded at the first use."""
-    from app.providers.bertscore.encoder import BertScoreEncoder
+    from saiten_server.providers.bertscore.encoder import BertScoreEncoder
 
     chosen = [*settings.encoders.values(), *([settings.encoder] if settings.encoder else [])]
     layers = dict.fromkeys(chosen, settings.encoder_layer) if settings.encoder_layer else {}

@@ -18,9 +18,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
-from app.providers.bertscore.similarity import LoadedEncoder, Tokenizing, find_max_tokens, limit_passes
-from app.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
-from app.providers.ports import EncoderUnavailable, Similarity
+from saiten_server.providers.bertscore.similarity import LoadedEncoder, Tokenizing, find_max_tokens, limit_passes
+from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
+from saiten_server.providers.ports import EncoderUnavailable, Similarity
 
 Precision = Literal["float32", "bfloat16"]
 

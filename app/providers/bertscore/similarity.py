@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
-from app.providers.ports import EncoderUnavailable, Similarity
+from saiten_server.providers.ports import EncoderUnavailable, Similarity
 
 NO_LIMIT = 1_000_000  # transformers writes 1e30 where a tokenizer states no length, which its own Rust side cannot take
 DEFAULT_MAX_TOKENS = 512

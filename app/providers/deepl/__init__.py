@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.providers.registry import translator
+from saiten_server.providers.registry import translator
 
 if TYPE_CHECKING:
-    from app.providers.ports import Translator
-    from app.runtime.caches import CallCache
-    from app.runtime.flow_state import FlowState
-    from app.runtime.settings import Settings
-    from app.runtime.telemetry import Telemetry
+    from saiten_server.platform.caches import CallCache
+    from saiten_server.platform.flow_state import FlowState
+    from saiten_server.platform.settings import Settings
+    from saiten_server.platform.telemetry import Telemetry
+    from saiten_server.providers.ports import Translator
 
 
 @translator("deepl", wanted=lambda settings: settings.deepl_api_key is not None, preload=(f"{__name__}.client",))
 def open_translator(settings: Settings, cache: CallCache, telemetry: Telemetry, pauses: FlowState) -> Translator:
     """DeepL, with the key in DEEPL_API_KEY."""
-    from app.providers.deepl.translator import DeepLTranslator
+    from saiten_server.providers.deepl.translator import DeepLTranslator
 
     key = settings.deepl_api_key
     return DeepLTranslator(

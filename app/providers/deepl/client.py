@@ -12,10 +12,10 @@ from urllib.parse import urljoin
 
 import deepl
 
-from app import __version__
-from app.domain.retry_after import read_retry_after
-from app.providers.deepl.requests import TARGET_LANGUAGE, DeepLFailure, fail, fail_by_status, quote_message
 from saiten.core.messages import Message
+from saiten_server import __version__
+from saiten_server.providers.deepl.requests import TARGET_LANGUAGE, DeepLFailure, fail, fail_by_status, quote_message
+from saiten_server.providers.retry_after import read_retry_after
 
 
 class OneTryClient(deepl.DeepLClient):

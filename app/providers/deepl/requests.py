@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.domain import errors
-from app.domain.dialogue import Dialogue
 from saiten.core.messages import Message
+from saiten_server.core import errors
+from saiten_server.core.dialogue import Dialogue
 
 MESSAGE_CHARACTERS = 100  # Most of DeepL's own words that a detail quotes; a detail has at most 200 characters
 

@@ -39,10 +39,14 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from app.domain import errors
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import Translation
-from app.providers.deepl.requests import (
+from saiten.core.messages import Message
+from saiten_server.core import errors
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import Translation
+from saiten_server.platform.caches import CallCache
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowState, LocalFlowState, Report, find_pause
+from saiten_server.platform.telemetry import Telemetry
+from saiten_server.providers.deepl.requests import (
     TARGET_LANGUAGE,
     DeepLFailure,
     TranslationPassage,
@@ -50,14 +54,10 @@ from app.providers.deepl.requests import (
     pack_passages,
     plan_passages,
 )
-from app.providers.ports import RequestScope, Translated
-from app.runtime.caches import CallCache
-from app.runtime.flow_state import Demand, FlowLimits, FlowState, LocalFlowState, Report, find_pause
-from app.runtime.telemetry import Telemetry
-from saiten.core.messages import Message
+from saiten_server.providers.ports import RequestScope, Translated
 
 if TYPE_CHECKING:
-    from app.providers.deepl.client import OneTryClient
+    from saiten_server.providers.deepl.client import OneTryClient
 
 SOURCE_LANGUAGES = {"ja": "JA", "ko": "KO"}
 CALL = "translate"
@@ -235,7 +235,7 @@ class DeepLTranslator:
         client: OneTryClient | None = getattr(self._local, "client", None)
         if client is None:
             # Here and not above: it imports DeepL's package, which takes long.
-            from app.providers.deepl.client import OneTryClient
+            from saiten_server.providers.deepl.client import OneTryClient
 
             client = self._local.client = OneTryClient(self._key, self._server, self.timeout_seconds)
             self._clients.append(client)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.providers.registry import judge
+from saiten_server.providers.registry import judge
 
 if TYPE_CHECKING:
-    from app.providers.call_cache import CachedCalls
-    from app.providers.flow_control import FlowControl
-    from app.providers.ports import Judge
-    from app.runtime.settings import Settings
+    from saiten_server.platform.settings import Settings
+    from saiten_server.providers.call_cache import CachedCalls
+    from saiten_server.providers.flow_control import FlowControl
+    from saiten_server.providers.ports import Judge
 
 
 @judge("lexical", baseline=True)
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """It needs neither settings nor calls."""
-    from app.providers.lexical.judge import LexicalJudge
+    from saiten_server.providers.lexical.judge import LexicalJudge
 
     return LexicalJudge()

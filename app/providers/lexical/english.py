@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 
-from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise, redundancy_of
-from app.text.passages import words_of
+from saiten_server.providers.lexical.features import (
+    Profile,
+    kinds_in,
+    letters_of,
+    make_profile,
+    normalise,
+    redundancy_of,
+)
+from saiten_server.text.passages import words_of
 
 WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 EMPTY_WORDS = words_of(

@@ -18,18 +18,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from app.domain.dialogue import Dialogue
-from app.domain.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
-from app.domain.evaluation import JudgeProvenance, Unrated, Usage, Warned
-from app.domain.model import Finite, Value, digest, listed
-from app.domain.rubric import Aspect
-from app.providers.lexical.english import EnglishReader
-from app.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
-from app.providers.lexical.japanese import JapaneseReader
-from app.providers.lexical.korean import KoreanReader
-from app.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
-from app.text.passages import words_of
 from saiten.core.messages import Message
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
+from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warned
+from saiten_server.core.model import Finite, Value, digest, listed
+from saiten_server.core.rubric import Aspect
+from saiten_server.providers.lexical.english import EnglishReader
+from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
+from saiten_server.providers.lexical.japanese import JapaneseReader
+from saiten_server.providers.lexical.korean import KoreanReader
+from saiten_server.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
+from saiten_server.text.passages import words_of
 
 
 class FittedFeature(Value):
@@ -80,7 +80,7 @@ class CoherenceWeights(Value):
 @cache
 def load_weights() -> CoherenceWeights:
     """The weights that ship with the package. Raises pydantic.ValidationError where the file was damaged."""
-    text = files("app").joinpath("providers/lexical/weights.json").read_text(encoding="utf-8")
+    text = files("saiten_server").joinpath("providers/lexical/weights.json").read_text(encoding="utf-8")
     return CoherenceWeights.model_validate(json.loads(text))
 
 
@@ -271,7 +271,7 @@ CONCERNS["overall"] = (*REPETITION, *TOPIC, "broken", "generic", "answers", "sha
 def load_clauses() -> dict[str, dict[str, str]]:
     """By language, what is said of each feature."""
     clauses: dict[str, dict[str, str]] = json.loads(
-        files("app").joinpath("providers/lexical/clauses.json").read_text(encoding="utf-8")
+        files("saiten_server").joinpath("providers/lexical/clauses.json").read_text(encoding="utf-8")
     )
     return clauses
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from app.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
-from app.text.passages import words_of
+from saiten_server.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
+from saiten_server.text.passages import words_of
 
 # Two words count as the same where the first two syllables of their stems agree: 떡볶이를 and 떡볶이도 do
 STEM_SYLLABLES = 2

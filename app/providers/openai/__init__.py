@@ -6,15 +6,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.domain.errors import SettingsInvalid
-from app.providers.registry import judge
 from saiten.core.messages import Message
+from saiten_server.core.errors import SettingsInvalid
+from saiten_server.providers.registry import judge
 
 if TYPE_CHECKING:
-    from app.providers.call_cache import CachedCalls
-    from app.providers.flow_control import FlowControl
-    from app.providers.ports import BatchProvider, Judge
-    from app.runtime.settings import Settings
+    from saiten_server.platform.settings import Settings
+    from saiten_server.providers.call_cache import CachedCalls
+    from saiten_server.providers.flow_control import FlowControl
+    from saiten_server.providers.ports import BatchProvider, Judge
 
 
 def check(settings: Settings) -> None:
@@ -30,7 +30,7 @@ def open_batches(settings: Settings) -> BatchProvider | None:
     """OpenAI's Batch API; None without a key."""
     if not settings.judge_key:
         return None
-    from app.providers.openai.batches import OpenAIProviderBatches
+    from saiten_server.providers.openai.batches import OpenAIProviderBatches
 
     return OpenAIProviderBatches(
         api_key=settings.judge_key,
@@ -51,15 +51,15 @@ def locate(settings: Settings) -> str | None:
     # A model by itself counts too: then `check` says what is missing, and no baseline rates in its place.
     wanted=lambda given: (given.openai_api_key, given.openai_base_url, given.model) != (None, None, None),
     check=check,
-    preload=("app.providers.openai.endpoint",),
+    preload=("saiten_server.providers.openai.endpoint",),
     open_batches=open_batches,
     locate=locate,
 )
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """A chat model at OPENAI_BASE_URL, OpenAI's own without it."""
-    from app.providers.openai.judge import OpenAIJudge
-    from app.providers.openai.parameters import read_extra
-    from app.providers.openai.prices import read_prices
+    from saiten_server.providers.openai.judge import OpenAIJudge
+    from saiten_server.providers.openai.parameters import read_extra
+    from saiten_server.providers.openai.prices import read_prices
 
     return OpenAIJudge(
         api_key=settings.judge_key,
@@ -90,8 +90,8 @@ def check_relay(settings: Settings) -> None:
 @judge("relay", check=check_relay)
 def open_relay(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """The people or the program that answer the files in SAITEN_RELAY_FOLDER."""
-    from app.providers.openai.prices import read_prices
-    from app.providers.openai.relay import RelayFolder, RelayJudge
+    from saiten_server.providers.openai.prices import read_prices
+    from saiten_server.providers.openai.relay import RelayFolder, RelayJudge
 
     opened = RelayJudge(
         api_key="",

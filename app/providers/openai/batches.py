@@ -13,13 +13,13 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from app.domain.errors import SettingsInvalid
-from app.domain.provider_batch import ProviderPart
-from app.providers.openai.judge import FirstUse, find_address, is_printable
-from app.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
-from app.providers.openai.reply import FILTER_CODES, Reply, filtered, member, read_completion, text_member
-from app.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
 from saiten.core.messages import Message
+from saiten_server.core.errors import SettingsInvalid
+from saiten_server.providers.openai.judge import FirstUse, find_address, is_printable
+from saiten_server.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
+from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, member, read_completion, text_member
+from saiten_server.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
+from saiten_server.providers.provider_batch import ProviderPart
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -120,7 +120,7 @@ class OpenAIProviderBatches:
         def make() -> AsyncOpenAI:
             from openai import AsyncOpenAI
 
-            from app.providers.openai.endpoint import BoundedClient
+            from saiten_server.providers.openai.endpoint import BoundedClient
 
             http_client = BoundedClient(largest_reply_bytes=LARGEST_PAGE_BYTES, timeout=timeout_seconds)
             return AsyncOpenAI(
@@ -201,7 +201,7 @@ class OpenAIProviderBatches:
         await self._client.close()
 
     def _read(self, batch: Batch) -> ProviderBatch:
-        from app.providers.openai.errors import quote_words
+        from saiten_server.providers.openai.errors import quote_words
 
         faults = (batch.errors.data if batch.errors else None) or []
         failed = batch.status == "failed"
@@ -225,7 +225,7 @@ class OpenAIProviderBatches:
         import httpx2
         import openai
 
-        from app.providers.openai.errors import translate_error
+        from saiten_server.providers.openai.errors import translate_error
 
         try:
             yield client

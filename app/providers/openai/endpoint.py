@@ -21,12 +21,15 @@ import httpx2
 import openai
 from cachetools import FIFOCache
 
-from app import __version__
-from app.domain.errors import JudgeUnavailable, UpstreamError
-from app.domain.model import encode_pieces
-from app.providers.flow_control import Call, FlowControl
-from app.providers.openai import errors
-from app.providers.openai.parameters import (
+from saiten.core.messages import Message
+from saiten_server import __version__
+from saiten_server.core.errors import JudgeUnavailable, UpstreamError
+from saiten_server.core.model import encode_pieces
+from saiten_server.platform.tasks import within
+from saiten_server.platform.threads import work_through
+from saiten_server.providers.flow_control import Call, FlowControl
+from saiten_server.providers.openai import errors
+from saiten_server.providers.openai.parameters import (
     BROKEN_FORMAT,
     LARGEST_PLAIN_REPLY_BYTES,
     Question,
@@ -35,11 +38,8 @@ from app.providers.openai.parameters import (
     find_refused,
     name_dropped,
 )
-from app.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, read_completion
-from app.providers.ports import JudgingTask
-from app.runtime.tasks import within
-from app.runtime.threads import work_through
-from saiten.core.messages import Message
+from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, read_completion
+from saiten_server.providers.ports import JudgingTask
 
 KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
 PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains

@@ -14,24 +14,21 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from app.domain.conversation_prompt import enclose_conversation
-from app.domain.errors import JudgeUnavailable, ProviderBatchUnanswered, SettingsInvalid
-from app.domain.prompt import enclose, group_aspects
-from app.domain.rubric import Aspect
-from app.domain.verdict import VerdictReading
-from app.providers.call_cache import Accept, CachedCalls, Make
-from app.providers.flow_control import FlowControl, open_local_flow
-from app.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
-from app.providers.openai.prices import Forecast, Prefixes, Prices
-from app.providers.openai.reply import (
-    Readings,
-    Reply,
-    SampleAnswer,
-    price_reply,
-    read_reply,
-    summarize,
-)
-from app.providers.ports import (
+from saiten.core.messages import Message
+from saiten_server.core.errors import JudgeUnavailable, ProviderBatchUnanswered, SettingsInvalid
+from saiten_server.core.rubric import Aspect
+from saiten_server.judging.conversation_prompt import enclose_conversation
+from saiten_server.judging.prompt import enclose, group_aspects
+from saiten_server.judging.verdict import VerdictReading
+from saiten_server.platform.flow_state import FlowLimits
+from saiten_server.platform.tasks import run_few, within
+from saiten_server.platform.threads import work_through
+from saiten_server.providers.call_cache import Accept, CachedCalls, Make
+from saiten_server.providers.flow_control import FlowControl, open_local_flow
+from saiten_server.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks
+from saiten_server.providers.openai.prices import Forecast, Prefixes, Prices
+from saiten_server.providers.openai.reply import Readings, Reply, SampleAnswer, price_reply, read_reply, summarize
+from saiten_server.providers.ports import (
     PROVIDER_BATCH_SHARE,
     DeferredCall,
     Judgement,
@@ -40,13 +37,9 @@ from app.providers.ports import (
     KeptReplies,
     Unanswered,
 )
-from app.runtime.flow_state import FlowLimits
-from app.runtime.tasks import run_few, within
-from app.runtime.threads import work_through
-from saiten.core.messages import Message
 
 if TYPE_CHECKING:
-    from app.providers.openai.endpoint import OpenAIEndpoint
+    from saiten_server.providers.openai.endpoint import OpenAIEndpoint
 
 
 class Closable(Protocol):
@@ -163,7 +156,7 @@ class OpenAIJudge:
         control = self.flow or open_local_flow(FlowLimits(self.concurrency), clock=self.clock, sleep=self.sleep)
 
         def make() -> OpenAIEndpoint:
-            from app.providers.openai.endpoint import OpenAIEndpoint
+            from saiten_server.providers.openai.endpoint import OpenAIEndpoint
 
             return OpenAIEndpoint(
                 api_key=self.api_key,

@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.domain.errors import InvalidRequest, SettingsInvalid
-from app.domain.evaluation import JudgeOptions
-from app.domain.model import canonical_json, encode_pieces
-from app.domain.prompt import Prompt
-from app.domain.rubric import Aspect
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
+from saiten_server.core.errors import InvalidRequest, SettingsInvalid
+from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.model import canonical_json, encode_pieces
+from saiten_server.core.rubric import Aspect
+from saiten_server.judging.prompt import Prompt
 
 # Members of a request that Saiten sets, or that would change the form of the answer
 RESERVED = frozenset({

@@ -14,15 +14,15 @@ from typing import Annotated, Any, NamedTuple
 from cachetools import FIFOCache
 from pydantic import Field, ValidationError
 
-from app.domain.conversation_prompt import build_conversation_prefix, enclose_conversation
-from app.domain.dialogue import Dialogue, Utterance
-from app.domain.errors import SettingsInvalid
-from app.domain.model import Finite, Value, canonical_json
-from app.domain.prompt import SCREEN, Prefix, build_prefix, enclose
-from app.domain.rubric import Aspect
-from app.domain.token_estimate import UNIT, estimate_tokens, weigh_text
-from app.providers.ports import JudgingEstimate, JudgingTask
 from saiten.core.messages import Message
+from saiten_server.core.dialogue import Dialogue, Utterance
+from saiten_server.core.errors import SettingsInvalid
+from saiten_server.core.model import Finite, Value, canonical_json
+from saiten_server.core.rubric import Aspect
+from saiten_server.core.token_estimate import UNIT, estimate_tokens, weigh_text
+from saiten_server.judging.conversation_prompt import build_conversation_prefix, enclose_conversation
+from saiten_server.judging.prompt import SCREEN, Prefix, build_prefix, enclose
+from saiten_server.providers.ports import JudgingEstimate, JudgingTask
 
 RELEASE_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}\Z")
 TOKENS_PER_PRICE = 1_000_000
@@ -69,7 +69,7 @@ class Prices(Value):
 
 def read_prices(path: Path | None = None) -> Prices:
     """The table in `path`, or the one that ships. Raises SettingsInvalid where the file cannot be used."""
-    source = path or files("app").joinpath("providers/openai/prices.json")
+    source = path or files("saiten_server").joinpath("providers/openai/prices.json")
     try:
         return Prices.model_validate_json(source.read_bytes())
     except OSError as error:

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.domain.provider_batch import KeptReply
-from app.providers.openai.judge import OpenAIJudge
-from app.providers.openai.reply import Reply
-from app.providers.ports import Judgement, JudgingTask
+from saiten_server.providers.openai.judge import OpenAIJudge
+from saiten_server.providers.openai.reply import Reply
+from saiten_server.providers.ports import Judgement, JudgingTask
+from saiten_server.providers.provider_batch import KeptReply
 
 PROMPT = ".prompt.json"
 ANSWER = ".answer.txt"

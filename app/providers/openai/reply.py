@@ -17,11 +17,12 @@ from typing import Annotated, Any
 from cachetools import FIFOCache
 from pydantic import Field
 
-from app.domain.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
-from app.domain.expectation import Expectation, Token, expect, may_rate
-from app.domain.model import Value, digest, listed
-from app.domain.rubric import Aspect
-from app.domain.verdict import (
+from saiten.core.plain_text import clean
+from saiten_server.core.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
+from saiten_server.core.model import Value, digest, listed
+from saiten_server.core.rubric import Aspect
+from saiten_server.judging.expectation import Expectation, Token, expect, may_rate
+from saiten_server.judging.verdict import (
     FILTER_CHARACTERS,
     Faults,
     VerdictReading,
@@ -29,11 +30,10 @@ from app.domain.verdict import (
     rate_nothing,
     read_verdict,
 )
-from app.providers.openai.parameters import Question
-from app.providers.openai.prices import Prices
-from app.providers.ports import Judgement, JudgingTask, Verdict
-from app.text.injection.inspection import CODE
-from saiten.core.plain_text import clean
+from saiten_server.providers.openai.parameters import Question
+from saiten_server.providers.openai.prices import Prices
+from saiten_server.providers.ports import Judgement, JudgingTask, Verdict
+from saiten_server.text.injection.inspection import CODE
 
 LARGEST_COUNT = 2**31 - 1
 # An error with such a code or type is a reply: a filter stopped the call. Of Azure (also of its inner error), OpenAI

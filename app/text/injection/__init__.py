@@ -1,6 +1,6 @@
 """Finds suspected attacks on the judge: passages of an untrusted text that are addressed to its evaluator."""
 
-from app.text.injection.inspection import (
+from saiten_server.text.injection.inspection import (
     AttackKind,
     Finding,
     inspect_dialogue,
@@ -9,7 +9,7 @@ from app.text.injection.inspection import (
     list_places,
     list_translated,
 )
-from app.text.injection.masking import InspectionBudget, TextSpan, find_spans, locate, without
+from saiten_server.text.injection.masking import InspectionBudget, TextSpan, find_spans, locate, without
 
 __all__ = [
     "AttackKind",

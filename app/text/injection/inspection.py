@@ -10,12 +10,12 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from app.domain.dialogue import Dialogue
-from app.domain.evaluation import Warned
-from app.domain.folding import fold
-from app.text.injection import signs
-from app.text.injection.wording import suspicious_passage
-from app.text.recent import RecentResults, digest_of
+from saiten_server.core.dialogue import Dialogue
+from saiten_server.core.evaluation import Warned
+from saiten_server.core.folding import fold
+from saiten_server.text.injection import signs
+from saiten_server.text.injection.wording import suspicious_passage
+from saiten_server.text.recent import RecentResults, digest_of
 
 
 class AttackKind(StrEnum):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from app.domain.evaluation import MaskedSpan, Warned
-from app.domain.folding import fold
-from app.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
-from app.text.injection.signs import compiled, hidden_spans, located_payloads
+from saiten_server.core.evaluation import MaskedSpan, Warned
+from saiten_server.core.folding import fold
+from saiten_server.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
+from saiten_server.text.injection.signs import compiled, hidden_spans, located_payloads
 
 NOTHING_LEFT = "…"  # What stands where all of a text is left out: a judge needs something to rate
 MASKED = -2.0  # What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it

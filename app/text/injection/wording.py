@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
-from app.text.injection.signs import compiled
+from saiten_server.text.injection.signs import compiled
 
 LONGEST_RUN = 6  # Characters
 LONGEST_SENTENCE = 240  # Characters; what goes on longer without a full stop is read in pieces of this length
@@ -63,7 +63,7 @@ class KnownRuns:
 def fitted() -> tuple[float, KnownRuns, Sequence[int]]:
     """The model that ships with Saiten: what a passage without any known run of characters has, the runs, and what each
     run adds in thousandths, so that a sum does not depend on its order; above 0 it is suspicious."""
-    data = json.loads((files("app") / "text/injection/weights.json").read_text(encoding="utf-8"))
+    data = json.loads((files("saiten_server") / "text/injection/weights.json").read_text(encoding="utf-8"))
     return data["intercept"] - data["threshold"], KnownRuns(data["weights"]), [*data["weights"].values()]
 
 

@@ -1,7 +1,7 @@
 """The command `saiten`: what a caller does over HTTP, and the way to the commands of the server.
 
 A command is imported when it is called. Those of the server are never imported, which would take most of a second: each
-is run as `python -I -m app NAME`, isolated from what stands in the user's folder.
+is run as `python -I -m saiten_server NAME`, isolated from what stands in the user's folder.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def server_commands() -> frozenset[str]:
 
 def become_server(name: str, arguments: list[str]) -> NoReturn:
     """Goes on as this command of the server: in the same process, so that signals and its exit code are its own."""
-    os.execv(sys.executable, [sys.executable, "-I", "-m", "app", name, *arguments])  # noqa: S606 - no shell is wanted
+    os.execv(sys.executable, [sys.executable, "-I", "-m", "saiten_server", name, *arguments])  # noqa: S606 - no shell is wanted
 
 
 @click.group(cls=CallersGroup, context_settings=HELP_OPTIONS, epilog=exits.EPILOG)

@@ -1,0 +1,1 @@
+"""What the numbers mean: agreement, correlation, hierarchy, fits, corrected figures."""

@@ -1,0 +1,115 @@
+"""`/v1/analyses/{name}`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from saiten.core.messages import Message
+from saiten_server.analyses.requests import REQUESTS, AnalysisRequest, read_ranges
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.reports import Report
+from saiten_server.core.validation import validate
+from saiten_server.platform.web.answers import answer_in_language
+from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
+from saiten_server.platform.web.dependencies import Serving, may_write
+from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_lines
+
+router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
+
+CSV = "text/csv"
+NUMBERS = {"alpha": float, "margin": float, "seed": int, "resamples": int, "folds": int}
+PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
+RECORDS = [
+    {"system": "bot-a", "item": "sea-1", "rater": "r1", "ratings": {"naturalness": 3, "overall": 4}},
+    {"system": "bot-a", "item": "sea-1", "rater": "r2", "ratings": {"naturalness": 2, "overall": 4}},
+]
+ANALYSIS_BODY = {
+    JSON: {"schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]}, "example": {"data": RECORDS}},
+    NDJSON: {
+        "schema": {**STREAM, "description": "one record per line; options go in the query"},
+        "example": write_lines(*RECORDS),
+    },
+    CSV: {
+        "schema": {
+            **STREAM,
+            "description": "columns `system`, `item`, `rater`, `similarity`, `probability`, `score:NAME`, and one per "
+            "aspect",
+        },
+        "example": "system,item,rater,naturalness,overall\nbot-a,sea-1,r1,3,4\n",
+    },
+}
+
+
+@router.post(
+    "/{name}",
+    summary="Analyse ratings",
+    responses={200: {"model": Report}, **PROBLEMS},
+    openapi_extra=reads(ANALYSIS_BODY),
+)
+async def run_analysis(
+    request: Request, container: Serving, name: Annotated[str, Path(json_schema_extra={"enum": [*REQUESTS]})]
+) -> Response:
+    """Analyses `data`, or a batch's results with their human ratings.
+
+    A JSON body holds the options beside `data` or `batch`. NDJSON and CSV hold records only, and options go in the
+    query. A `correlation` of a batch becomes the reliability badge of its judge, unless the key may only read.
+    """
+    model = REQUESTS.get(name)
+    if model is None:
+        raise NotFound(Message("analyses-are", names=", ".join(REQUESTS)))
+    limits: Limits = request.app.state.limits
+    media_type = require_media_type(request.headers, JSON, NDJSON, CSV)
+    # A JSON document is parsed in one piece, so its limit is lower than that of lines.
+    most = limits.body_bytes if media_type == JSON else limits.analysis_bytes
+    body = await receive(request, most, request.app.state.body_timeout_seconds)
+    if media_type == JSON:
+        for option in request.query_params:
+            raise InvalidRequest(Message("options-in-body"), pointer=f"/query/{option[:64]}")
+        asked = await decode_as(model, body, limits, unlimited=("data",))
+        report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
+    else:
+        asked = validate(model, read_query(request, model), limits)
+        report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
+    return await answer_in_language(request, container, report)
+
+
+def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:
+    """The options in the query as JSON values. Raises InvalidRequest for an unknown or repeated option."""
+    found: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        where = f"/query/{name[:64]}"
+        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match", "records"}:
+            raise InvalidRequest(Message("option-unknown"), pointer=where)
+        if name in found:
+            raise InvalidRequest(Message("given-twice"), pointer=where)
+        found[name] = read_option(name, text, where)
+    return found
+
+
+def read_option(name: str, text: str, where: str) -> Any:
+    """One option of the query as a JSON value."""
+    if name == "aspects":
+        return text.split(",")
+    if name != "ranges":
+        return read_number(name, text, where)
+    try:
+        return read_ranges(text)
+    except ValueError:
+        raise InvalidRequest(Message("scales-form"), pointer=where) from None
+
+
+def read_number(name: str, text: str, where: str) -> Any:
+    """The option's value, a number where it is one. Raises InvalidRequest unless that is written as in JSON."""
+    kind = NUMBERS.get(name, str)
+    if kind is str:
+        return text
+    if not PLAIN_NUMBER.fullmatch(text):
+        raise InvalidRequest(Message("must-be-number"), pointer=where)
+    try:
+        return kind(text)
+    except ValueError:
+        raise InvalidRequest(Message("must-be-integer"), pointer=where) from None

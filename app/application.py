@@ -1,0 +1,201 @@
+"""The FastAPI application: routes, error table and the layers around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+
+from saiten_server import __version__
+from saiten_server.analyses import api as analyses
+from saiten_server.comparison import api as comparisons
+from saiten_server.comparison.baselines import api as baselines
+from saiten_server.comparison.gates import api as gates
+from saiten_server.comparison.links import api as links
+from saiten_server.comparison.sequences import api as sequences
+from saiten_server.comparison.validations import api as validations
+from saiten_server.container import Container, announce, open_container, warming, working
+from saiten_server.core.batch import Batch
+from saiten_server.explorer.pages import (
+    aspects,
+    disagreements,
+    explore,
+    explore_files,
+    item,
+    leaderboard,
+    live,
+    run,
+    runs,
+    trend,
+)
+from saiten_server.governance.api import governance, operations
+from saiten_server.platform.settings import Settings, open_tracing
+from saiten_server.platform.web import openapi, page, problems, reference
+from saiten_server.platform.web.admission import Authenticator
+from saiten_server.platform.web.body import BodyMemory
+from saiten_server.platform.web.dependencies import Refusals
+from saiten_server.platform.web.middleware import Gatekeeper, RequestFrame
+from saiten_server.ratings import api as ratings
+from saiten_server.ratings import pages as rate
+from saiten_server.ratings.rounds import api as rounds
+from saiten_server.ratings.rounds.pages import invited, sheet
+from saiten_server.ratings.rounds.pages import round as rating_round
+from saiten_server.runs import api as batches
+from saiten_server.runs import pages as rubric_draft
+from saiten_server.runs.datasets.pages import datasets, uploads
+from saiten_server.runs.watching import RunWatch, StreamPlaces
+from saiten_server.scoring import pages as attempt
+from saiten_server.scoring.api import conversations, evaluations
+from saiten_server.scoring.limits import MOST_EXPERIENCES, EvaluationPlaces
+from saiten_server.scoring.rubrics import api as rubrics
+from saiten_server.scoring.rubrics import pages as rubric
+
+if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
+
+    from saiten_server.platform.tracing import Tracing
+
+DESCRIPTION = """Scores what dialogue systems say in Japanese and Korean: rubric aspects by a judge, BERTScore relevance
+blended in, and a signature that says how each score was made."""
+
+NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+"""FastAPI's own telemetry stays off: it records query strings and error texts, and an environment variable could
+enable it."""
+
+ROUTERS = (
+    evaluations.router,
+    conversations.router,
+    batches.router,
+    batches.estimates,
+    validations.router,
+    comparisons.router,
+    gates.router,
+    analyses.router,
+    baselines.router,
+    sequences.router,
+    links.router,
+    ratings.router,
+    rounds.router,
+    rubrics.router,
+    governance.audit,
+    governance.policy,
+    governance.erasures,
+    governance.judge_pause,
+    operations.router,
+    operations.probes,
+)
+"""In the order of the OpenAPI document."""
+
+PAGES = (
+    page,
+    runs,
+    run,
+    trend,
+    disagreements,
+    leaderboard,
+    live,
+    item,
+    attempt,
+    rate,
+    rating_round,
+    invited,
+    sheet,
+    explore,
+    explore_files,
+    aspects,
+    rubric,
+    uploads,
+    datasets,
+    rubric_draft,
+    reference,
+)
+"""The dashboard's pages. They come after the API's routes, so that no page hides one."""
+
+
+def create_application(settings: Settings) -> FastAPI:
+    """The service over HTTP. Its container is opened when the server starts, and closed when it stops."""
+    tracing = open_tracing(settings)
+    application = FastAPI(
+        title="Saiten",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=partial(open_while_serving, settings, tracing),
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+        redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
+    )
+
+    async def find_runs(project: str, ids: Sequence[str]) -> list[Batch]:
+        container: Container = application.state.container
+        return await container.batches.find_each(project, ids)
+
+    # What routes and layers read; `container` and `stopping` are set at the start.
+    state = application.state
+    state.limits = settings.limits
+    state.body_timeout_seconds = settings.body_timeout_seconds
+    state.bodies = BodyMemory()
+    state.draining = False
+    state.secure_cookies = settings.secure_cookies
+    state.close_seconds = 0.0
+    state.places = EvaluationPlaces(settings.most_evaluations)
+    state.experiences = LRUCache(MOST_EXPERIENCES)
+    state.refusals = Refusals()
+    state.streams = StreamPlaces(settings.project_streams)
+    state.watch = RunWatch(find_runs)
+    state.attempts = attempt.Attempts()
+    state.admission = Authenticator(
+        lambda: state.container.governance.keys,
+        allow_anonymous=settings.allow_anonymous,
+        host_names=(settings.allowed_hosts or "").split(","),
+    )
+    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
+    # start, and matches every request twice.
+    for router in ROUTERS:
+        application.router.routes.extend(router.routes)
+    operations.mount_assets(application)
+    for part in PAGES:
+        application.router.routes.extend(part.router.routes)
+    application.router.routes.extend(page.assets.routes)
+    problems.install(application)
+    application.add_exception_handler(HTTPException, page.answer_http_error)
+    # A request passes the layer that was added last first.
+    application.add_middleware(Gatekeeper, admission=state.admission)
+    application.add_middleware(
+        RequestFrame, telemetry=lambda: state.container.telemetry, answer_defect=page.answer_defect
+    )
+    if tracing is not None:
+        tracing.watch_application(application)
+    return application
+
+
+@asynccontextmanager
+async def open_while_serving(settings: Settings, tracing: Tracing | None, application: FastAPI) -> AsyncIterator[None]:
+    """The application's lifespan: opens the container and runs the embedded worker."""
+    application.state.stopping = asyncio.Event()
+    async with (
+        open_container(settings, tracing) as container,
+        working(container, application.state.stopping),
+        warming(settings),
+        page.compiling_templates(),
+    ):
+        application.state.container = container
+        announce(container)
+        try:
+            yield
+        finally:
+            await application.state.attempts.close()

@@ -1,0 +1,1 @@
+"""What a judge does with texts that attack it."""

@@ -1,1 +1,0 @@
-"""Batches: taken in, worked off, summarised and given out."""

@@ -1,0 +1,93 @@
+"""Kept verdicts of gates, which are erased with either of their batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import ColumnElement, delete, insert, literal, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from saiten.core.messages import Message
+from saiten_server.comparison.values import GateReport
+from saiten_server.core.errors import NotFound
+from saiten_server.platform.sql import engine as db
+from saiten_server.platform.sql.sizes import ROW_BYTES, count_bytes
+from saiten_server.platform.sql.tables import Instant, batches, can_store, equals
+from saiten_server.platform.sql.tables import gates as table
+from saiten_server.runs.store.rows import RECEIVING
+from saiten_server.scoring.stored import STORED
+
+gate = table.c
+
+
+class GateStore:
+    """Kept verdicts by project. Raises the `Store…` errors of `saiten_server.core.errors`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def keep(self, project: str, report: GateReport) -> None:
+        """Stores a verdict that has its id. Raises NotFound where one of its batches is gone."""
+        runs = report.runs or {}
+        written = await asyncio.to_thread(report.model_dump_json)
+        row = {
+            "id": report.id,
+            "project": project,
+            "candidate": runs.get("candidate"),
+            "baseline": runs.get("baseline"),
+            "at": report.at,
+            "metadata": to_json(report.metadata or {}).decode(),
+            "report": written,
+            "bytes": count_bytes(written) + ROW_BYTES,
+        }
+        ids = sorted({one for one in runs.values() if one is not None})
+        mine = (batches.c.id.in_(ids), batches.c.project == project, batches.c.status != RECEIVING)
+        async with db.change(self._engine) as connection:
+            # Held to the end, in the order of all who lock several: an erasure then takes the verdict along.
+            held = select(batches.c.id).where(*mine).order_by(batches.c.id).with_for_update(key_share=True, read=True)
+            if len((await connection.execute(held)).all()) < len(ids):
+                raise NotFound(Message("gate-batch-erased"))
+            await connection.execute(insert(table), row)
+
+    async def find(self, project: str, gate_id: str) -> GateReport | None:
+        """The verdict; None where the project has none of that id."""
+        query = select(gate.report).where(equals(gate.project, project), equals(gate.id, gate_id))
+        found = await db.fetch_value(self._engine, query)
+        return None if found is None else await asyncio.to_thread(read_report, found)
+
+    async def erase_marked(self, project: str, marked: Sequence[ColumnElement[bool]]) -> int:
+        """Removes those whose metadata fit these conditions; returns how many."""
+        return int(await db.execute(self._engine, delete(table).where(equals(gate.project, project), *marked)))
+
+    async def list(
+        self,
+        project: str,
+        *,
+        candidate: str | None,
+        baseline: str | None,
+        after: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[GateReport]:
+        """Those of these batches, newest first; `after` is (at, id) of the last one of the page before."""
+        # Last in the class, because its name shadows the built-in type.
+        if not can_store(project, candidate or "", baseline or ""):
+            return []
+        query = select(gate.report).where(gate.project == project)
+        for column, wanted in ((gate.candidate, candidate), (gate.baseline, baseline)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        if after is not None:
+            place = tuple_(literal(after[0], Instant()), literal(after[1]))
+            query = query.where(tuple_(gate.at, gate.id) < place)
+        query = query.order_by(gate.at.desc(), gate.id.desc()).limit(limit)
+        found = await db.fetch_column(self._engine, query)
+        return await asyncio.to_thread(lambda: [*map(read_report, found)])
+
+
+def read_report(text: Any) -> GateReport:
+    """The verdict of a row."""
+    return GateReport.model_validate_json(text, context=STORED)

@@ -1,0 +1,1 @@
+"""Whether a judge moved, by its ratings of frozen anchors."""

@@ -1,0 +1,1 @@
+"""Runs that are looked at one after another."""

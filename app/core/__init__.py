@@ -1,0 +1,1 @@
+"""Values that everybody speaks: rubric, dialogue, conversation, result, signature, errors. Pure."""

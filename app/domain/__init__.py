@@ -1,1 +1,0 @@
-"""What a score is: pure values and rules, without I/O, clock or environment."""

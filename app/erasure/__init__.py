@@ -1,0 +1,1 @@
+"""Erasure and retention: what removes texts from everywhere."""

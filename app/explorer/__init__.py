@@ -1,0 +1,1 @@
+"""Looking: home, runs, items, cases, search, trends, leaderboard."""

@@ -1,0 +1,478 @@
+"""Reads a judge's reply strictly, as JSON or in the text format: the whole message is the verdict, or there is none.
+
+Nothing is extracted from a longer text, so a quote of the candidate can never become a rating. Nothing is clamped,
+coerced or filled in: an aspect without a valid rating is `Unrated`, with the reason. A lenient reading allows two
+covers of the whole message and nothing else: one block of thinking before the verdict, and one code fence around it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from saiten.core.plain_text import clean
+from saiten.core.strict_json import StrictJSONError, read_strict_json
+from saiten_server.core.evaluation import Unrated, UnratedReason
+from saiten_server.core.rubric import FAULTS, Aspect
+from saiten_server.judging.prompt import SCREEN, frame_of, leaks
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+"""The tokens of a text that is known to be JSON."""
+
+
+INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+"""An integer as in JSON, without leading zero, plus sign, fraction or exponent."""
+
+
+class Malformed(Exception):
+    """The reply is not a verdict; the message says why and holds none of the reply's text."""
+
+
+@dataclass(frozen=True)
+class VerdictPart:
+    """One aspect in a verdict: the number as written (None if missing), its place, the reason, and of a conversation
+    the numbers of faulty turns as written."""
+
+    number: str | None
+    span: tuple[int, int] = (0, 0)
+    reason: str | None = None
+    turns: tuple[str, ...] | None = None
+
+    def moved(self, by: int) -> VerdictPart:
+        """The same part of a verdict that begins so many code points later."""
+        start, end = self.span
+        return replace(self, span=(start + by, end + by))
+
+
+class Fault(NamedTuple):
+    """A faulty turn as the judge names it. Kind and reason are None if the rubric has no kinds."""
+
+    turn: int
+    kind: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class FaultEntry:
+    """A faulty turn as written in the list of faults."""
+
+    turn: str
+    reason: str
+    kind: str
+    aspects: tuple[str, ...]
+
+
+class Number(str):
+    """An integer as it is spelled, so that it is never confused with a JSON string."""
+
+    __slots__ = ()
+
+
+def read_json_verdict(
+    reply: str,
+    aspects: tuple[Aspect, ...],
+    *,
+    explain: bool,
+    screen: bool = False,
+    turns: bool = False,
+    faults: bool = False,
+) -> tuple[dict[str, VerdictPart], bool, tuple[FaultEntry, ...]]:
+    """What a reply holds that follows `build_schema`, or with `turns` or `faults` `build_conversation_schema`.
+
+    That is its parts without missing aspects; whether it says that a text addresses its evaluator, which it must answer
+    with `screen`; and with `faults` its list of faults. Raises Malformed. The text must be a single JSON object.
+    Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
+    # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
+    try:
+        members = read_strict_json(reply, parse_int=Number)
+    except StrictJSONError as fault:
+        raise Malformed(str(fault)) from None
+    if not isinstance(members, dict):
+        raise Malformed("it is not a JSON object")
+    addressed = members.pop(SCREEN, None) if screen else False
+    if not isinstance(addressed, bool):
+        raise Malformed(f"it does not say with true or false what {SCREEN} asks")
+    listed = take_faults(members) if faults else ()
+    known = {aspect.id for aspect in aspects}
+    if set(members) - known:
+        raise Malformed("it holds a member that was not asked for")
+    spans = locate_numbers(reply)
+    parts = {}
+    for aspect_id, value in members.items():
+        named = take_turns(value) if turns else None
+        number, reason = read_reasoned(value) if explain else (require_number(value), None)
+        span = spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0))
+        parts[aspect_id] = VerdictPart(number, span, reason, named)
+    return parts, addressed, listed
+
+
+FAULT_MEMBERS = {"turn", "reason", "kind", "aspects"}
+
+
+def take_faults(members: dict[str, Any]) -> tuple[FaultEntry, ...]:
+    """Removes the list of faults from a verdict and returns it. Raises Malformed if it is not of the form that was
+    asked for; whether turns, kinds and aspects exist is not looked at."""
+    listed = members.pop(FAULTS, None)
+    if not isinstance(listed, list):
+        raise Malformed("it has no list of faults")
+    return tuple(map(read_fault, listed))
+
+
+def read_fault(value: Any) -> FaultEntry:
+    """One entry of the list of faults. Raises Malformed."""
+    if not isinstance(value, dict) or set(value) != FAULT_MEMBERS or not isinstance(value["aspects"], list):
+        raise Malformed("a fault is not an object of turn, reason, kind and aspects")
+    texts = (value["reason"], value["kind"], *value["aspects"])
+    if not all(isinstance(text, str) and not isinstance(text, Number) for text in texts):
+        raise Malformed("a fault holds something else than texts beside its turn")
+    reason, kind, *aspects = map(clean, texts)
+    return FaultEntry(require_number(value["turn"]), reason, kind, tuple(aspects))
+
+
+def take_turns(value: Any) -> tuple[str, ...]:
+    """Removes the list of turns from an aspect's object and returns it. Raises Malformed if it is no list of
+    integers."""
+    turns = value.pop("turns", None) if isinstance(value, dict) else None
+    if not isinstance(turns, list):
+        raise Malformed("an aspect has no list of turns")
+    return tuple(map(require_number, turns))
+
+
+def read_reasoned(value: Any) -> tuple[str | None, str]:
+    """`{"reason": text, "rating": integer}`; the rating may be left out, the reason may not."""
+    if not isinstance(value, dict) or not {"reason"} <= set(value) <= {"reason", "rating"}:
+        raise Malformed("an aspect is not an object of reason and rating")
+    reason = value["reason"]
+    if not isinstance(reason, str) or isinstance(reason, Number):
+        raise Malformed("a reason is not a text")
+    return require_number(value["rating"]) if "rating" in value else None, clean(reason)
+
+
+def require_number(value: Any) -> str:
+    """The digits of an integer. Raises Malformed for anything else."""
+    if not isinstance(value, Number):
+        raise Malformed("a value is not an integer")
+    return str(value)
+
+
+def locate_numbers(reply: str) -> Mapping[tuple[str, ...], tuple[int, int]]:
+    """The span of each integer in a valid JSON object, by its path of member names."""
+    spans: dict[tuple[str, ...], tuple[int, int]] = {}
+    path: list[str] = []
+    name = ""
+    for token in TOKEN.finditer(reply):
+        text = token[0]
+        if text == "{":
+            path.append("")
+        elif text == "}":
+            path.pop()
+        elif text == ":":
+            path[-1] = name
+        elif text[0] == '"':
+            name = text[1:-1]
+        elif INTEGER.fullmatch(text):
+            spans[tuple(path)] = token.span()
+    return spans
+
+
+SPACE = re.compile(r"[ \t\r\n\u3000]*")
+GAP = re.compile(r"[ \t\r\n\u3000]+|\Z")
+# Possessive: a reply that ends in nothing but spaces is read once, and not once for each of them.
+COLON = r"[ \t\u3000]*+[:：][ \t\u3000]*+"
+VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
+
+
+def read_text_verdict(
+    reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool
+) -> dict[str, VerdictPart]:
+    """The parts of a reply in the text format, without missing aspects. Raises Malformed.
+
+    The grammar covers the whole message: entries with white space between them and nothing else, each aspect at most
+    once, in any order (each is named). With `explain` every entry begins with its aspect's reason, on a line of its
+    own. Full-width digits, minus and colons are read as their narrow forms; no other text is folded.
+    """
+    entry = entry_pattern(aspects, language, explain=explain)
+    ids = {aspect.name[language]: aspect.id for aspect in aspects}
+    parts: dict[str, VerdictPart] = {}
+    place = match_end(SPACE, reply, 0)
+    while place < len(reply):
+        found = entry.match(reply, place)
+        if found is None:
+            raise Malformed("it is not made of the lines that were asked for and nothing else")
+        aspect_id = ids[found["name"]]
+        if aspect_id in parts:
+            raise Malformed("it names an aspect twice")
+        parts[aspect_id] = read_entry(found, explain=explain)
+        place = match_end(GAP, reply, found.end())
+    return parts
+
+
+def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> re.Pattern[str]:
+    """Matches one aspect's entry. With `explain` the value's line may be missing, the reason's line may not."""
+    # Longest first: a name may begin with another.
+    names = sorted((re.escape(aspect.name[language]) for aspect in aspects), key=len, reverse=True)
+    name = f"(?P<name>{'|'.join(names)})"
+    if not explain:
+        return re.compile(f"{name}{COLON}{VALUE}")
+    label = re.escape(frame_of(language).reason_label.format(name="\x00")).replace(re.escape("\x00"), name)
+    return re.compile(rf"{label}{COLON}(?P<reason>[^\S\n]*+\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
+
+
+def read_entry(found: re.Match[str], *, explain: bool) -> VerdictPart:
+    """The part in one entry. Raises Malformed if its value is not an integer."""
+    reason = clean(found["reason"].strip()) if explain else None
+    written = found["value"]
+    if not written:
+        return VerdictPart(None, reason=reason)
+    number = unicodedata.normalize("NFKC", written)
+    if not INTEGER.fullmatch(number):
+        raise Malformed("a value is not an integer")
+    return VerdictPart(number, found.span("value"), reason)
+
+
+def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    """Where the pattern's match at `place` ends. Raises Malformed where it does not match there."""
+    found = pattern.match(text, place)
+    if found is None:
+        raise Malformed("its entries run together")
+    return found.end()
+
+
+THINK, THOUGHT = "<think>", "</think>"
+FENCE = re.compile(r"\s*+```(?:json|JSON)?[ \t]*+\r?\n(?P<verdict>.*)\n[ \t]*+```\s*+\Z", re.DOTALL)
+
+
+def uncover(reply: str) -> tuple[int, int]:
+    """Where the verdict of a reply begins and ends: behind a block of thinking, which must be the only one and open the
+    reply, and then within a code fence, which must hold all of the rest. A reply without either is its own verdict."""
+    start, end = 0, len(reply)
+    if reply.count(THINK) == reply.count(THOUGHT) == 1 and reply.lstrip().startswith(THINK):
+        start = reply.index(THOUGHT) + len(THOUGHT)
+    fence = FENCE.match(reply, start)
+    return (start, end) if fence is None else fence.span("verdict")
+
+
+Rating = int | Unrated
+Faults = tuple[Fault, ...] | Unrated
+"""The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
+kind."""
+
+FILTER_CHARACTERS = 200  # Of a provider's words about what it filtered
+LEAKED = "the judge's reply holds part of its own instructions, which it must never write"
+
+
+@dataclass(frozen=True)
+class VerdictReading:
+    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given. `spans` holds
+    the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply holds the canary
+    of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses its evaluator.
+    `faults` holds the turns that a verdict on a conversation names for each rated aspect."""
+
+    ratings: Mapping[str, Rating]
+    reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    leaked: bool = False
+    addressed: bool = False
+    faults: Mapping[str, Faults] = field(default_factory=lambda: MappingProxyType({}))
+
+    @cached_property
+    def rated(self) -> int:
+        """How many aspects have a rating."""
+        return sum(isinstance(rating, int) for rating in self.ratings.values())
+
+    @property
+    def complete(self) -> bool:
+        return self.rated == len(self.ratings)
+
+
+def read_verdict(
+    reply: str | None,
+    *,
+    aspects: tuple[Aspect, ...],
+    language: str,
+    structured: bool,
+    explain: bool,
+    finish_reason: str | None = "stop",
+    refusal: str | None = None,
+    canary: str | None = None,
+    screen: bool = False,
+    turns: tuple[int, ...] | None = None,
+    kinds: tuple[str, ...] = (),
+    lenient: bool = False,
+) -> VerdictReading:
+    """The reply's ratings of `aspects`; every aspect is in the result.
+
+    `finish_reason` and `refusal` come from the endpoint: a reply that was cut off, filtered or refused rates nothing,
+    whatever its text. Neither does one that holds the `canary`: a judge that reveals its instructions has followed the
+    text under evaluation, and its ratings may come from there too. With `screen` a structured reply must say whether a
+    text addresses its evaluator, which does not change any rating. `turns` are the numbers of the system's turns if a
+    conversation is rated, whose reply is always JSON; with `kinds`, those of the rubric, it lists faulty turns once.
+    With `lenient` the verdict may be covered, as `uncover` says.
+    """
+    if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
+        return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
+    failing = fail(reply, finish_reason, refusal)
+    if failing is not None:
+        return rate_nothing(aspects, *failing)
+    addressed = False
+    listed: tuple[FaultEntry, ...] = ()
+    start, end = uncover(reply or "") if lenient else (0, None)
+    verdict = (reply or "")[start:end]
+    try:
+        if structured or turns is not None:
+            parts, addressed, listed = read_json_verdict(
+                verdict,
+                aspects,
+                explain=explain,
+                screen=screen,
+                turns=turns is not None and not kinds,
+                faults=bool(kinds),
+            )
+        else:
+            parts = read_text_verdict(verdict, aspects, language, explain=explain)
+    except Malformed as fault:
+        return rate_nothing(aspects, "unparseable", f"the judge's reply is not a verdict: {fault}")
+    if start:
+        parts = {name: part.moved(start) for name, part in parts.items()}
+    reading = replace(assess(parts, aspects, turns or ()), addressed=addressed)
+    return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
+
+
+def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
+    """Why there is no verdict, as a code and in words; None if there may be one."""
+    if finish_reason == "content_filter" and not reply:
+        said = f": {clean(refusal)[:FILTER_CHARACTERS]}" if refusal else ""
+        return "content-filter", f"the judge's provider filtered the dialogue{said}"
+    if refusal:
+        return "refused", "the judge refused to rate this dialogue"
+    if finish_reason == "content_filter":
+        return "content-filter", "the judge's provider filtered the reply"
+    if finish_reason == "length":
+        return "truncated", "the judge's reply was cut off at its length limit"
+    if not reply or not reply.strip():
+        return "unparseable", "the judge's reply was empty"
+    return None
+
+
+def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: str) -> VerdictReading:
+    """The reading of a reply that rates no aspect."""
+    unrated = Unrated(reason=reason, detail=detail)
+    return VerdictReading(MappingProxyType({aspect.id: unrated for aspect in aspects}))
+
+
+def assess(
+    parts: Mapping[str, VerdictPart], aspects: tuple[Aspect, ...], turns: tuple[int, ...] = ()
+) -> VerdictReading:
+    """Checks each part of a well-formed verdict against the scale of its aspect."""
+    ratings: dict[str, Rating] = {}
+    reasons: dict[str, str] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    faults: dict[str, Faults] = {}
+    known = {str(turn): turn for turn in turns}
+    for aspect in aspects:
+        part = parts.get(aspect.id)
+        ratings[aspect.id] = rating = rate(part, aspect)
+        if part and isinstance(rating, int):
+            spans[aspect.id] = part.span
+            if part.reason is not None:
+                reasons[aspect.id] = part.reason
+            if part.turns is not None:
+                faults[aspect.id] = check_faults(part.turns, known)
+    return VerdictReading(
+        MappingProxyType(ratings), MappingProxyType(reasons), MappingProxyType(spans), faults=MappingProxyType(faults)
+    )
+
+
+def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> Faults:
+    """The turns that the judge named, or why they cannot be used. `known` are the system's turns as written."""
+    if strange := next((turn for turn in named if turn not in known), None):
+        return Unrated(reason="out-of-scale", detail=f"the judge named {strange[:12]}, which is no turn of the system")
+    if len(set(named)) < len(named):
+        return Unrated(reason="out-of-scale", detail="the judge named a turn twice")
+    return tuple(Fault(turn) for turn in sorted(known[turn] for turn in named))
+
+
+def assign_faults(
+    listed: Sequence[FaultEntry], reading: VerdictReading, turns: Sequence[int], kinds: Sequence[str]
+) -> Mapping[str, Faults]:
+    """The listed faults by rated aspect, each aspect that is rated having its own, or why the list cannot be used:
+    nothing of it is kept then, because a list that is wrong in one place is not known to be right in others."""
+    known = {str(turn): turn for turn in turns}
+    rated = [name for name, rating in reading.ratings.items() if isinstance(rating, int)]
+    placed = check_faults(tuple(entry.turn for entry in listed), known)
+    wrong = placed if isinstance(placed, Unrated) else check_entries(listed, set(reading.ratings), kinds)
+    if wrong is not None:
+        return MappingProxyType(dict.fromkeys(rated, wrong))
+    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    for entry in sorted(listed, key=lambda entry: known[entry.turn]):
+        for name in entry.aspects:
+            if name in found:
+                found[name].append(Fault(known[entry.turn], entry.kind, entry.reason))
+    return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
+
+
+def check_entries(listed: Sequence[FaultEntry], asked: Set[str], kinds: Sequence[str]) -> Unrated | None:
+    """Why the kinds or aspects of a list of faults cannot be used; None if they can. `asked` are the aspects."""
+    for entry in listed:
+        if entry.kind not in kinds:
+            return Unrated(
+                reason="out-of-scale", detail="the judge named a kind of fault that the rubric does not have"
+            )
+        if not entry.aspects or len(set(entry.aspects)) < len(entry.aspects) or not set(entry.aspects) <= asked:
+            return Unrated(reason="out-of-scale", detail="the judge named no aspect for a fault, one twice, or another")
+    return None
+
+
+def rate(part: VerdictPart | None, aspect: Aspect) -> Rating:
+    """The aspect's rating, or why there is none."""
+    if part is None or part.number is None:
+        return Unrated(reason="missing", detail=f"the judge gave no value for {aspect.id}")
+    # Compared as text: a number of a thousand digits never becomes an int.
+    for value in aspect.values:
+        if part.number == str(value):
+            return value
+    low, high = aspect.scale
+    return Unrated(reason="out-of-scale", detail=f"the judge gave {part.number[:12]} on a scale of {low} to {high}")
+
+
+def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Faults]:
+    """One list of faults from those of several samples, each as `assign_faults` gives it. A turn is in it if more than
+    half of the lists that can be used name it, for whichever aspect; its kind and reason are those of the first sample
+    with the commonest kind, its aspects those that more than half of the samples with this turn name, or else that
+    sample's. Where no list can be used the first one's reason is kept."""
+    rated = [name for names in samples for name in names]
+    usable = [names for names in samples if names and not any(isinstance(one, Unrated) for one in names.values())]
+    if not usable:
+        return MappingProxyType({name: names[name] for names in reversed(samples) for name in names})
+    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    listed = [by_turn(names) for names in usable]
+    for turn in sorted({turn for turns in listed for turn in turns}):
+        named = [turns[turn] for turns in listed if turn in turns]
+        if 2 * len(named) > len(listed):
+            fault, aspects = settle_fault(named)
+            for name in aspects:
+                found[name].append(fault)
+    return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
+
+
+def by_turn(names: Mapping[str, Faults]) -> dict[int, tuple[Fault, set[str]]]:
+    """The faults of one sample by turn, each with its aspects."""
+    found: dict[int, tuple[Fault, set[str]]] = {}
+    for name, faults in names.items():
+        for fault in () if isinstance(faults, Unrated) else faults:
+            found.setdefault(fault.turn, (fault, set()))[1].add(name)
+    return found
+
+
+def settle_fault(named: Sequence[tuple[Fault, set[str]]]) -> tuple[Fault, set[str]]:
+    """What several samples say of one turn, as one fault with its aspects."""
+    kinds = [fault.kind for fault, _ in named]
+    fault, own = max(named, key=lambda one: kinds.count(one[0].kind))
+    counts = Counter(name for _, aspects in named for name in aspects)
+    return fault, {name for name, count in counts.items() if 2 * count > len(named)} or own

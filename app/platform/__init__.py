@@ -1,0 +1,1 @@
+"""What every capability stands on: settings, SQL, Redis, telemetry, threads, charts and the web shell."""

@@ -1,0 +1,1 @@
+"""Vega-Lite charts for pages and files."""

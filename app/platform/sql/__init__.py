@@ -1,0 +1,1 @@
+"""The SQL engine, its tables and migrations, for SQLite and PostgreSQL."""

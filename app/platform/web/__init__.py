@@ -1,0 +1,1 @@
+"""The web shell: middleware, problems, OpenAPI, languages, and the frame of pages."""

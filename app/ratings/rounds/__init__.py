@@ -1,0 +1,1 @@
+"""Rating rounds and the people who are invited to them."""

@@ -1,0 +1,1 @@
+"""Many results: document, intake, queue, worker, frame, summary, estimates."""

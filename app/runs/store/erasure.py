@@ -1,0 +1,87 @@
+"""Erasing a batch, and the notes of calls whose replies are to leave the call cache."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from saiten_server.platform.sql.engine import change, insert_or_ignore, scrub
+from saiten_server.platform.sql.sizes import RATING_SIZE, add_bytes, remove_sized
+from saiten_server.platform.sql.tables import batch_chunks, batches, can_store, erased_calls, evaluations, human_ratings
+from saiten_server.runs.store.account import read_account, spend_lost
+from saiten_server.runs.store.rows import ROWS, utc_now
+
+chunk = batch_chunks.c
+
+logger = logging.getLogger("saiten.batches")
+
+
+class Erasure:
+    """Erases batches. On SQLite it then removes the traces of deleted rows from the file and its log."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._clock = clock
+        # The previous process may have died between an erasure and the cleaning.
+        self._has_traces = True
+
+    async def erase(self, project: str, batch_id: str) -> bool:
+        """Removes the batch with everything that belongs to it; returns whether there was one."""
+        if not can_store(project, batch_id):
+            return False
+        this = (batches.c.id == batch_id) & (batches.c.project == project)
+        async with change(self._engine) as connection:
+            # The batch is locked first, so that a commit that waits for it finds it gone; then its chunks, in the
+            # order of `renew`.
+            found = (await connection.execute(select(batches).where(this).with_for_update())).one_or_none()
+            if found is None:
+                return False
+            leased = select(chunk.number).where(chunk.batch_id == batch_id, chunk.owner.is_not(None))
+            await connection.execute(leased.order_by(chunk.number).with_for_update())
+            await note_batch_calls(connection, batch_id)
+            begun = select(func.sum(chunk.begun)).where(chunk.batch_id == batch_id)
+            # The batch's usage is removed with it, but its key still pays for what was begun.
+            lost: int = (await connection.execute(begun)).scalar_one() or 0
+            await spend_lost(connection, read_account(found), lost, self._clock())
+            rated = await remove_sized(connection, human_ratings, RATING_SIZE, human_ratings.c.batch_id == batch_id)
+            await connection.execute(delete(batches).where(this))
+            await add_bytes(connection, {project: -sum(rated)})
+        self.mark_traces()
+        await self.tidy()
+        return True
+
+    def mark_traces(self) -> None:
+        """Notes that rows were deleted, so that the next `tidy` cleans up after them."""
+        self._has_traces = True
+
+    async def tidy(self) -> None:
+        """Cleans up after deletions, where that is still to be done. What could not be cleaned is tried again later."""
+        if self._has_traces:
+            self._has_traces = not await scrub(self._engine)
+            if self._has_traces:
+                logger.warning("another process reads the database; what was erased is cleaned from its log later")
+
+
+async def note_erased_calls(connection: AsyncConnection, keys: Collection[str]) -> None:
+    """Notes calls whose replies are to leave the cache. The keys are sorted, so that two transactions that note the
+    same keys cannot deadlock."""
+    ordered = sorted(keys)
+    statement = insert_or_ignore(connection, erased_calls)
+    for start in range(0, len(ordered), ROWS):
+        rows: list[dict[str, Any]] = [{"key": key} for key in ordered[start : start + ROWS]]
+        await connection.execute(statement, rows)
+
+
+async def note_batch_calls(connection: AsyncConnection, batch_id: str) -> None:
+    """Notes all calls that the batch's results rest on, page by page, because a large batch has millions."""
+    table, after = evaluations.c, -1
+    query = select(table.position, table.calls).where(table.batch_id == batch_id).order_by(table.position)
+    while rows := (await connection.execute(query.where(table.position > after).limit(ROWS))).all():
+        await note_erased_calls(connection, {key for row in rows for key in json.loads(row.calls)})
+        after = rows[-1].position

@@ -1,0 +1,451 @@
+"""Summaries of batches: from the figures that the store keeps, or from all scores where it has none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from math import inf, sqrt
+from typing import TYPE_CHECKING, Any
+
+from saiten.core.messages import Message
+from saiten_server.core.batch import EXPIRED, Batch, Counts
+from saiten_server.core.composites import range_of
+from saiten_server.core.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS
+from saiten_server.core.errors import JudgeReplyInvalid, StoreError
+from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.runs.summary import (
+    BLENDED,
+    BUILD,
+    MISSING,
+    SYSTEM,
+    AspectSummary,
+    AspectTally,
+    BuildFixes,
+    Coverage,
+    FaultTally,
+    FindingRate,
+    FindingSummary,
+    FixFirst,
+    Intervals,
+    MeanEstimate,
+    Moments,
+    Spread,
+    Summary,
+    Tally,
+    add_faulty,
+    flat_name,
+)
+from saiten_server.scoring.rubrics.files import RubricSource
+from saiten_server.stats.phrases import NO_VALUES
+
+if TYPE_CHECKING:
+    from saiten_server.runs.frame import Label, RunFrame
+    from saiten_server.runs.store.batches import BatchStore
+    from saiten_server.stats.observations import Floats, Integers
+
+
+OVERALL = "overall"
+"""The aspect by which kinds of faults are weighed."""
+UNSEEN = AspectTally()
+NOTHING = Moments()
+NOT_KEPT = Message("measures-not-kept")
+
+
+def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
+    """The results in figures; the bill, the total and the signatures are the batch's own. Everything that the rubric
+    has is there, then what only older results have."""
+    known = intervals.measures
+    aspects = {aspect.id: aspect for aspect in rubric.aspects}
+    names = dict.fromkeys([*aspects, *tally.aspects])
+    composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
+    rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
+    unfit = sum(tally.aspects.get(aspect.id, UNSEEN).reasons["not-applicable"] for aspect in rubric.aspects)
+    expected = batch.counts.total * len(rubric.aspects) - unfit
+    findings = summarize_findings(tally, known) if rubric.unit == "conversation" else None
+    return Summary(
+        batch=batch.id,
+        name=batch.name,
+        status=batch.status,
+        rubric=batch.rubric,
+        rubric_version=batch.rubric_version,
+        counts=count_statuses(tally, batch.counts.total),
+        coverage=Coverage(rated=rated, expected=expected, share=rated / expected if expected else None),
+        aspects={
+            name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, UNSEEN), known) for name in names
+        },
+        composites={name: spread(tally.composites.get(name, NOTHING), known.get(name)) for name in composites},
+        warnings=rank(tally.warnings),
+        failures=rank(tally.failures),
+        usage=batch.usage,
+        signature=batch.signature,
+        signatures=batch.signatures,
+        findings=findings,
+        faulty_turns=None if findings is None else findings.any,
+        kinds=summarize_kinds(tally, known) if rubric.kinds else None,
+        fix_first=intervals.fix_first if rubric.kinds else None,
+        fix_first_by_system=intervals.fix_first_by_system if rubric.kinds else {},
+        fix_first_by_build=intervals.fix_first_by_build if rubric.kinds else (),
+        clusters=intervals.clusters,
+    )
+
+
+def summarize_aspect(
+    name: str, aspect: Aspect | None, tally: AspectTally, known: Mapping[str, MeanEstimate]
+) -> AspectSummary:
+    """The aspect in figures; None for one that the rubric does not have any more."""
+    levels = Counter(dict.fromkeys(aspect.values, 0) if aspect else {})
+    levels.update(tally.levels)
+    return AspectSummary(
+        **dict(spread(tally.means, known.get(name))),
+        unrated=tally.reasons.total(),
+        unrated_reasons=rank(tally.reasons),
+        histogram={str(level): count for level, count in sorted(levels.items())},
+        blended=spread(tally.blended, known.get(name + BLENDED)) if tally.blended.n else None,
+    )
+
+
+def summarize_findings(tally: Tally, known: Mapping[str, MeanEstimate]) -> FindingSummary:
+    """The findings in figures, by every code that there is."""
+    rates = {code: find_rate(tally.findings.get(code, FaultTally()), known.get(FINDING + code)) for code in CODES}
+    return FindingSummary(any=rates.pop(ANY_CODE), codes=rates)
+
+
+def summarize_kinds(tally: Tally, known: Mapping[str, MeanEstimate]) -> dict[str, FindingRate]:
+    """The findings in figures, by every kind of fault that there is."""
+    return {
+        kind: find_rate(tally.findings.get(KIND + kind, FaultTally()), known.get(FINDING + KIND + kind))
+        for kind in KINDS
+    }
+
+
+def find_rate(found: FaultTally, estimate: MeanEstimate | None) -> FindingRate:
+    """What the findings of one code amount to."""
+
+    def per_hundred(turns: int, of: int) -> float | None:
+        return 100 * turns / of if of else None
+
+    return FindingRate(
+        conversations=found.conversations,
+        system_turns=sum(found.system_turns),
+        turns=sum(found.turns),
+        rate=per_hundred(sum(found.turns), sum(found.system_turns)),
+        interval=estimate.interval if estimate else None,
+        clusters=estimate.clusters if estimate else 0,
+        reason=estimate.reason if estimate else NO_VALUES,
+        thirds=tuple(map(per_hundred, found.turns, found.system_turns)),
+    )
+
+
+def spread(moments: Moments, estimate: MeanEstimate | None) -> Spread:
+    """What the values amount to."""
+    if not moments.n:
+        return Spread(n=0, mean=None, sd=None, interval=None, reason=NO_VALUES)
+    return Spread(
+        n=moments.n,
+        mean=moments.mean,
+        sd=sqrt(moments.squares / (moments.n - 1)) if moments.n > 1 else None,
+        interval=estimate.interval if estimate else None,
+        clusters=estimate.clusters if estimate else 0,
+        reason=estimate.reason if estimate else NOT_KEPT,
+    )
+
+
+def count_statuses(tally: Tally, total: int) -> Counts:
+    """Counted here rather than taken from the batch, which may have gone on since its results were read."""
+    done, expired = tally.statuses, tally.failures[EXPIRED.code]
+    queued, failed = max(0, total - tally.results), done["failed"] - expired
+    return Counts(
+        total=total, queued=queued, scored=done["scored"], partial=done["partial"], failed=failed, expired=expired
+    )
+
+
+async def add_up(store: BatchStore, project: str, batch_id: str) -> Tally:
+    """The figures of every result that the batch has now. They are read some at a time, and counted in a thread."""
+    tally = Tally()
+    async for frame in read_frames(store, project, batch_id):
+        tally.merge(await asyncio.to_thread(tally_frame, frame))
+    return tally
+
+
+async def read_frames(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[RunFrame]:
+    """The columns of every result that the batch has now, in order, some results at a time."""
+    after = -1
+    while len(frame := await store.frame(project, batch_id, after=after, limit=FRAME_ROWS)):
+        yield frame
+        after = int(frame.positions[-1])
+
+
+def tally_frame(frame: RunFrame) -> Tally:
+    """The figures of these results. numpy is loaded here."""
+    import numpy as np
+
+    tally = Tally()
+    for label, count in zip(frame.labels, np.bincount(frame.label, minlength=len(frame.labels)).tolist(), strict=True):
+        if count:
+            add_label(tally, label, count)
+    for (kind, name), column in frame.values.items():
+        values = column[~np.isnan(column)]
+        if not len(values):
+            continue
+        if kind == "composite":
+            tally.composites[name] = find_moments(values)
+        elif kind == "blended":
+            tally.aspects.setdefault(name, AspectTally()).blended = find_moments(values)
+        elif kind == "aspect":
+            aspect = tally.aspects.setdefault(name, AspectTally())
+            aspect.means, aspect.levels = find_moments(values), count_levels(frame, name)
+    for faulty, count in zip(frame.faults, np.bincount(frame.fault, minlength=len(frame.faults)).tolist(), strict=True):
+        if faulty is not None and count:
+            add_faulty(tally, faulty, count)
+    return tally
+
+
+def add_label(tally: Tally, label: Label, count: int) -> None:
+    """Adds what so many results with the label have in common."""
+    tally.statuses[label.status] += count
+    tally.warnings.update({code: count for code in label.warnings if not code.startswith(FINDING)})
+    if label.status == "failed":
+        tally.failures[label.failure or JudgeReplyInvalid.code] += count
+    for name, reason in label.reasons:
+        tally.aspects.setdefault(name, AspectTally()).reasons[reason or MISSING] += count
+
+
+def count_levels(frame: RunFrame, aspect: str) -> Counter[int]:
+    """How many results have each rating of the aspect: its own where it is told apart from the mean, else the mean."""
+    import numpy as np
+
+    given, apart = frame.read(("aspect", aspect)), frame.ratings.get(aspect)
+    if apart is not None:
+        given = np.where(np.isnan(apart), given, apart)
+    levels, counts = np.unique(given[given % 1 == 0], return_counts=True)
+    return Counter(dict(zip(map(int, levels.tolist()), counts.tolist(), strict=True)))
+
+
+def find_moments(values: Floats) -> Moments:
+    """Mean and squared deviations of the values, of which there is at least one: equal ones deviate by exactly 0."""
+    apart = values - values[0]
+    mean = float(apart.mean())
+    return Moments(len(values), float(values[0]) + mean, float(((apart - mean) ** 2).sum()))
+
+
+def rank(counter: Counter[str]) -> dict[str, int]:
+    """The counts by name, the most frequent first, equal ones by name."""
+    return dict(sorted(counter.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+MOST_UNFINISHED = 20_000
+"""Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
+
+WAITING = Message("batch-still-running")
+
+Bounds = Mapping[str, tuple[float, float]]
+"""Lowest and highest value by measure; blended ones have no scale and are not in it."""
+
+
+def bounds_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """Lowest and highest value of everything that a rubric measures: its aspects and composites."""
+    aspects = {aspect.id: (float(aspect.scale[0]), float(aspect.scale[1])) for aspect in rubric.aspects}
+    return {**aspects, **{composite.id: range_of(composite, rubric) for composite in rubric.composites}}
+
+
+def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
+    """The interval of each measure's mean over the results of all. numpy and scipy are loaded here."""
+    import numpy as np
+
+    from saiten_server.runs.frame import JUDGED_KINDS
+    from saiten_server.stats.resampling import estimate_mean
+
+    if not frames:
+        return Intervals(results=0, clusters=None, measures={})
+    cluster, known = number_clusters(np.concatenate([frame.clusters for frame in frames]))
+    units = int(cluster.max()) + 1
+    found = {}
+    for key in dict.fromkeys(key for frame in frames for key in frame.values if key[0] in JUDGED_KINDS):
+        column = np.concatenate([frame.read(key) for frame in frames])
+        held = ~np.isnan(column)
+        sums = np.bincount(cluster[held], weights=column[held], minlength=units).astype(np.float64)
+        counts = np.bincount(cluster[held], minlength=units).astype(np.float64)
+        name = flat_name(key)
+        one = estimate_mean(sums, counts, bounds=bounds.get(name))
+        found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
+    return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
+
+
+def estimate_findings(frame: RunFrame) -> dict[str, MeanEstimate]:
+    """The intervals of the rates of findings, as `finding:CODE`. numpy and scipy are loaded here."""
+    import numpy as np
+
+    from saiten_server.stats.resampling import estimate_rate
+
+    cluster, _ = number_clusters(frame.clusters)
+    found = {}
+    for code in (*CODES, *KIND_CODES):
+        turns = frame.count_faults(code)
+        rows = np.flatnonzero(~np.isnan(turns))
+        counts = frame.system_turns[rows]
+        sums, sizes = (
+            np.bincount(cluster[rows], weights=each).astype(np.float64) for each in (100 * turns[rows], counts)
+        )
+        rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0))
+        found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
+    return found
+
+
+def rank_kinds(frame: RunFrame) -> tuple[FixFirst, ...]:
+    """What to mend first: the kinds of faults that occur, by how far they lower the mean `overall`, the furthest first
+    and what has no weight last. numpy and scipy are loaded here."""
+    import numpy as np
+
+    from saiten_server.stats.priorities import weigh_fault
+
+    overall = frame.read(("aspect", OVERALL))
+    rated = np.flatnonzero(~np.isnan(overall) & ~np.isnan(frame.count_faults(KIND_CODES[0])))
+    ratings, system_turns = overall[rated], int(frame.system_turns[rated].sum())
+    clusters = number_clusters(frame.clusters[rated])[0] if len(rated) else np.empty(0, np.int64)
+    found = []
+    for kind in KINDS:
+        turns = frame.count_faults(KIND + kind)[rated]
+        if not turns.any():
+            continue
+        weighed = weigh_fault(ratings, turns > 0, clusters)
+        found.append(
+            FixFirst(
+                kind=kind,
+                conversations=int(np.count_nonzero(turns)),
+                of=len(rated),
+                rate=100 * float(turns.sum()) / system_turns,
+                effect=weighed.effect,
+                weight=weighed.weight,
+                interval=weighed.interval,
+                reason=weighed.reason,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -inf if one.weight is None else one.weight, reverse=True))
+
+
+def rank_kinds_by_system(frame: RunFrame, own: Mapping[str, str]) -> dict[str, tuple[FixFirst, ...]]:
+    """The same by system, where results have several; `own` are the metadata of all, for results without any."""
+    systems = [label.system or own.get(SYSTEM) for label in frame.labels]
+    groups = group_rows(frame, systems)
+    groups.pop(None, None)
+    return {name or "": rank_kinds(frame.take(groups[name])) for name in sorted(groups)} if len(groups) > 1 else {}
+
+
+def rank_kinds_by_build(frame: RunFrame, own: Mapping[str, str]) -> tuple[BuildFixes, ...]:
+    """The same by system and build, where results have several builds."""
+    builds = [(label.system or own.get(SYSTEM), label.build or own.get(BUILD)) for label in frame.labels]
+    groups = group_rows(frame, builds)
+    if len(groups) < 2 or not any(build for _, build in groups):
+        return ()
+    ordered = sorted(groups, key=lambda group: [name or "" for name in group])
+    return tuple(
+        BuildFixes(system=key[0], build=key[1], fix_first=rank_kinds(frame.take(groups[key]))) for key in ordered
+    )
+
+
+def group_rows(frame: RunFrame, groups: Sequence[Any]) -> dict[Any, Integers]:
+    """The rows by group; `groups` has that of each label."""
+    import numpy as np
+
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    of_label = np.array([numbers[group] for group in groups], dtype=np.int64)
+    found = {group: np.flatnonzero(of_label[frame.label] == number) for group, number in numbers.items()}
+    return {group: rows for group, rows in found.items() if len(rows)}
+
+
+def number_clusters(keys: Integers) -> tuple[Integers, bool]:
+    """Each result's cluster, from 0 without gaps, shape (n,), and whether any was given; 0 is none: one of its own."""
+    import numpy as np
+
+    alone = np.flatnonzero(keys == 0)
+    names, numbers = np.unique(keys, return_inverse=True)
+    first = int(names[0] == 0)
+    cluster = numbers.astype(np.int64) - first
+    cluster[alone] = len(names) - first + np.arange(len(alone))
+    return cluster, len(names) > first
+
+
+NOT_COMPUTED = Intervals(results=0, clusters=None, measures={})
+FRAME_ROWS = 20_000
+"""Results that are read at a time, in a twentieth of a second."""
+ENDED = ("completed", "cancelled")
+
+
+class Summaries:
+    """Sums batches up."""
+
+    def __init__(self, store: BatchStore, rubrics: RubricSource) -> None:
+        self._store = store
+        self._rubrics = rubrics
+
+    async def summarize(self, project: str, batch: Batch) -> Summary:
+        """The summary of the results that there are now. Raises UnknownRubric where its rubric is gone."""
+        rubric = self._rubrics.nearest(batch.rubric_name)
+        return (await self._sum(project, [(batch, rubric)]))[batch.id]
+
+    async def summarize_all(
+        self, project: str, batches: Sequence[Batch], *, intervals: bool = True
+    ) -> dict[str, Summary]:
+        """The summaries by batch, without those whose rubric is gone. Without `intervals` only those that are kept are
+        given: to compute one takes every value of its batch."""
+        known = {rubric.id for rubric in self._rubrics.list()}
+        found = [(batch, self._rubrics.nearest(batch.rubric_name)) for batch in batches if batch.rubric in known]
+        return await self._sum(project, found, intervals=intervals)
+
+    async def _sum(
+        self, project: str, asked: Sequence[tuple[Batch, Rubric]], *, intervals: bool = True
+    ) -> dict[str, Summary]:
+        ids = [batch.id for batch, _ in asked]
+        kept, estimated = await self._store.tallies(project, ids), await self._store.intervals(project, ids)
+        found = {}
+        for batch, rubric in asked:
+            tally = kept.get(batch.id) or await self._add_up(project, batch)
+            known = estimated.get(batch.id)
+            if known is None and intervals:
+                known = await self._find_intervals(project, batch, rubric, tally)
+            found[batch.id] = summarize_tally(rubric, tally, batch, known or NOT_COMPUTED)
+        return found
+
+    async def _find_intervals(self, project: str, batch: Batch, rubric: Rubric, tally: Tally) -> Intervals:
+        """The intervals, out of every value; those of a batch that has ended are kept likewise."""
+        if batch.status not in ENDED and tally.results > MOST_UNFINISHED:
+            names = [*tally.aspects, *tally.composites, *(name + BLENDED for name in tally.aspects)]
+            names += (FINDING + code for code in tally.findings)
+            waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
+            return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
+        # Memory: 8 bytes per value. Another thread does the work.
+        frames = [frame async for frame in read_frames(self._store, project, batch.id)]
+        found = await asyncio.to_thread(estimate_means, frames, bounds_of(rubric))
+        if tally.findings:
+            more = await asyncio.to_thread(weigh_findings, frames, rubric, batch.metadata)
+            found = found.model_copy(update={**more, "measures": {**found.measures, **more["measures"]}})
+        if batch.status in ENDED:
+            with suppress(StoreError):
+                await self._store.keep_intervals(project, batch.id, found)
+        return found
+
+    async def _add_up(self, project: str, batch: Batch) -> Tally:
+        """The figures, out of every score; those of a batch that has ended are kept for who asks again."""
+        tally = await add_up(self._store, project, batch.id)
+        if batch.status in ENDED:
+            with suppress(StoreError):  # a full disk must not prevent the answer
+                await self._store.keep_tally(project, batch.id, tally)
+        return tally
+
+
+def weigh_findings(frames: Sequence[RunFrame], rubric: Rubric, own: Mapping[str, str]) -> dict[str, Any]:
+    """The parts of `Intervals` that are of conversations alone; `own` are the batch's metadata."""
+    import numpy as np
+
+    from saiten_server.runs.frame import join_frames
+
+    every = join_frames(frames)
+    frame = every.take(np.flatnonzero(every.system_turns))
+    found: dict[str, Any] = {"measures": estimate_findings(frame)}
+    if rubric.kinds:
+        found["fix_first"] = rank_kinds(frame)
+        found["fix_first_by_system"] = rank_kinds_by_system(frame, own)
+        found["fix_first_by_build"] = rank_kinds_by_build(frame, own)
+    return found

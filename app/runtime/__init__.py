@@ -1,1 +1,0 @@
-"""What every part of a process uses: settings, tasks, threads, caches, logging, telemetry."""

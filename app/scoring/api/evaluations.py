@@ -1,0 +1,205 @@
+"""`/v1/evaluations`: score one response, and read a score again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import AfterValidator, BaseModel, BeforeValidator
+from starlette.responses import JSONResponse
+
+from saiten.core.messages import Message, Misfit
+from saiten_server.core.errors import NotFound
+from saiten_server.core.evaluation import (
+    CallTrace,
+    ConversationRequest,
+    Evaluation,
+    EvaluationFilter,
+    EvaluationRequest,
+    EvaluationStatus,
+    Record,
+    add_badge,
+    require_rubric,
+)
+from saiten_server.core.model import require_moment
+from saiten_server.governance.policies import settle_for
+from saiten_server.platform.web.body import JSON, body_of, while_connected
+from saiten_server.platform.web.dependencies import (
+    METADATA,
+    METADATA_FILTER,
+    Serving,
+    link_next,
+    read_cursor,
+    read_metadata,
+    refuse_other_queries,
+    write_cursor,
+)
+from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
+from saiten_server.scoring.admission import admit
+from saiten_server.scoring.evaluate import evaluate
+from saiten_server.scoring.idempotency import once
+from saiten_server.scoring.limits import evaluating, require_place, require_price
+from saiten_server.scoring.reasons import ask_reasons
+
+if TYPE_CHECKING:
+    from saiten_server.container import Container
+
+router = APIRouter(prefix="/v1/evaluations", tags=["evaluations"])
+
+Include = Literal["trace", "request"]
+
+
+def require_zone(moment: datetime) -> datetime:
+    """Raises ValueError for a moment without a time zone, or at an end of the calendar, which has no other zones."""
+    if moment.tzinfo is None:
+        raise Misfit(Message("time-zone-needed"))
+    if not FIRST_YEAR < moment.year < LAST_YEAR:
+        raise Misfit(Message("must-be-date-and-time"))
+    return moment
+
+
+FIRST_YEAR, LAST_YEAR = 1, 9999
+Moment = Annotated[datetime, BeforeValidator(require_moment), AfterValidator(require_zone)]
+
+
+class ReadEvaluation(Evaluation):
+    """An evaluation with the extra fields that `include` selects."""
+
+    trace: list[CallTrace] | None = None
+    request: EvaluationRequest | ConversationRequest | None = None
+
+
+@router.post(
+    "",
+    summary="Score one response",
+    responses={200: {"model": Evaluation}, **PROBLEMS},
+    openapi_extra=reads({JSON: form(EvaluationRequest, EXAMPLE)}, repeatable=True),
+    dependencies=[Depends(require_place)],
+)
+async def create_evaluation(
+    request: Request, container: Serving, body: Annotated[EvaluationRequest, Depends(body_of(EvaluationRequest))]
+) -> Response:
+    """Rates every aspect of the rubric, blends in the relevance, signs the result and stores it."""
+    require_rubric(body)
+
+    async def make() -> Response:
+        async with evaluating(request) as scope:
+            require_price(request, body.rubric, body.judge)
+            asked = await settle_for(request.state.project, body, container.governance.policies)
+            context = container.scoring.context
+            await admit([asked], context, scope)
+            record = await while_connected(request, evaluate(asked, context, scope))
+        project: str = request.state.project
+        # Written once, for the store and for the answer.
+        evaluation = record.evaluation.model_dump_json()
+        await container.scoring.evaluations.save(project, record, tuple(scope.keys), evaluation=evaluation)
+        badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
+        return Response(add_badge(evaluation, badge), media_type="application/json")
+
+    return await once(request, container.scoring.evaluations, make)
+
+
+class EvaluationPage(BaseModel):
+    """A page of evaluations, newest first; `next` is the cursor of the next page, null on the last."""
+
+    items: list[Evaluation]
+    next: str | None
+
+
+@router.get(
+    "",
+    summary="List scores",
+    responses={200: {"model": EvaluationPage, "headers": {"Link": LINK}}, **PROBLEMS},
+    openapi_extra={"parameters": [METADATA_FILTER]},
+)
+async def list_evaluations(
+    request: Request,
+    container: Serving,
+    *,
+    rubric: str | None = None,
+    status: EvaluationStatus | None = None,
+    batch: Annotated[str | None, Query(description="results of this batch")] = None,
+    dialogue: Annotated[str | None, Query(description="turns of the dialogue of this name")] = None,
+    created_from: Annotated[Moment | None, Query(description="created then or later")] = None,
+    created_before: Annotated[Moment | None, Query(description="created before")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: str | None = None,
+) -> Response:
+    """The project's evaluations, newest first, results of batches among them. `metadata.KEY=VALUE`, such as
+    `metadata.system=bot-a`, lists those whose metadata, or whose batch's, hold that entry.
+
+    `next` and the `Link` header lead to the next page; new evaluations do not shift the pages. A page looks at a few
+    thousand evaluations: with a rare filter it may be short, or empty, although `next` leads to another one.
+    """
+    known = (*EvaluationFilter.__dataclass_fields__, "limit", "cursor")
+    refuse_other_queries(request, *(name for name in known if name != "metadata"), beginning=METADATA)
+    wanted = EvaluationFilter(
+        rubric=rubric,
+        status=status,
+        batch=batch,
+        dialogue=dialogue,
+        created_from=created_from,
+        created_before=created_before,
+        metadata=read_metadata(request),
+    )
+    project: str = request.state.project
+    store = container.scoring.evaluations
+    found, place = await store.list(project, wanted, after=read_cursor(cursor), limit=limit)
+    marked = [await container.ratings.reliabilities.mark(project, one) for one in found]
+    page = EvaluationPage.model_construct(items=marked, next=None if place is None else write_cursor(*place))
+    headers = {} if page.next is None else link_next(request, cursor=page.next)
+    return Response(await asyncio.to_thread(page.model_dump_json), headers=headers, media_type=JSON)
+
+
+@router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})
+async def read_evaluation(
+    request: Request, container: Serving, evaluation_id: str, include: Annotated[list[Include] | None, Query()] = None
+) -> Response:
+    """The stored result; `include=trace` adds the judge's raw replies, `include=request` the request."""
+    refuse_other_queries(request, "include", repeated="include")
+    project: str = request.state.project
+    record = await container.scoring.evaluations.find(project, evaluation_id)
+    if record is None:
+        raise NotFound(Message("evaluation-not-found"))
+    return await write_evaluation(container, project, record, include)
+
+
+@router.post(
+    "/{evaluation_id}/reasons",
+    summary="Ask for the judge's reasons",
+    responses={200: {"model": Evaluation}, **PROBLEMS},
+    dependencies=[Depends(require_place)],
+)
+async def explain_evaluation(
+    request: Request,
+    container: Serving,
+    evaluation_id: str,
+    budget_usd: Annotated[
+        float | None, Query(ge=0, allow_inf_nan=False, description="the most that asking may cost")
+    ] = None,
+) -> Response:
+    """Asks the judge again, this time for its reasons, where it gave none. What it says is in `explained` from then on,
+    also in the batch's results; its ratings there may differ, and those of the evaluation stay. An evaluation with
+    reasons is returned as it is, at no cost."""
+    refuse_other_queries(request, "budget_usd")
+    found = await while_connected(request, ask_reasons(request, container, evaluation_id, budget_usd=budget_usd))
+    marked = await container.ratings.reliabilities.mark(request.state.project, found)
+    return Response(marked.model_dump_json(), media_type=JSON)
+
+
+async def write_evaluation(
+    container: Container, project: str, record: Record, include: Sequence[Include] | None
+) -> Response:
+    """A stored evaluation with its judge's badge and the extra fields that `include` selects."""
+    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation)
+    more: dict[str, Any] = {}
+    if include and "trace" in include:
+        more["trace"] = [call.model_dump(mode="json") for call in record.trace]
+    if include and "request" in include:
+        more["request"] = record.request.model_dump(mode="json")
+    if not more:
+        return Response(evaluation.model_dump_json(), media_type="application/json")
+    return JSONResponse(evaluation.model_dump(mode="json") | more)

@@ -1,0 +1,1 @@
+"""Rubrics: their files, and the pages and resource that show them."""

@@ -1,1 +1,0 @@
-"""What processes share through Redis: replies, flow control, the queue, request counts."""

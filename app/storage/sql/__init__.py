@@ -1,1 +1,0 @@
-"""SQL: where the truth is kept."""

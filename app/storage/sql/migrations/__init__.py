@@ -1,1 +1,0 @@
-"""The schema's history."""

@@ -1,1 +1,0 @@
-"""HTTP: one file a resource. Errors become statuses in `problems`, and only there."""

@@ -1,0 +1,45 @@
+"""Intervals of how often turns have a finding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saiten_server.stats.resampling import estimate_mean, estimate_rate
+
+PERCENT = (0.0, 100.0)
+
+
+def estimate(faulty: list[int]) -> tuple[float, float] | None:
+    return estimate_rate(100.0 * np.array(faulty), np.full(len(faulty), 10.0), bounds=PERCENT).interval
+
+
+def test_conversations_without_a_finding_allow_a_share_of_others():
+    assert estimate([0] * 50) == pytest.approx((0, 100 * (1 - 0.05 ** (1 / 50))))
+    assert estimate([10] * 50) == pytest.approx((100 * 0.05 ** (1 / 50), 100))
+    assert estimate([0]) is None
+
+
+def test_few_conversations_with_a_finding_allow_one_that_is_unlike_them():
+    """Of 50 conversations one has one finding. What 4 % with half their turns make, 2 per 100, was outside."""
+    few = [1] + [0] * 49
+    plain = estimate_mean(100.0 * np.array(few), np.full(50, 10.0), bounds=PERCENT).interval
+    found = estimate(few)
+    assert plain is not None
+    assert found is not None
+    assert plain[1] < 2 < found[1]
+    assert found[0] == pytest.approx(plain[0])
+    many = [1] * 25 + [0] * 25
+    assert estimate(many) == estimate_mean(100.0 * np.array(many), np.full(50, 10.0), bounds=PERCENT).interval
+
+
+def test_findings_that_few_conversations_have_are_within_the_interval():
+    generator, held = np.random.default_rng(1), 0
+    for _ in range(400):
+        turns = generator.integers(4, 17, 50)
+        faulty = generator.binomial(turns, 0.5 * (generator.random(50) < 0.04))
+        interval = estimate_rate(
+            np.asarray(100 * faulty, np.float64), turns.astype(np.float64), bounds=PERCENT
+        ).interval
+        held += interval is not None and interval[0] <= 2 <= interval[1]
+    assert held >= 0.93 * 400 - 2 * np.sqrt(400 * 0.93 * 0.07)

@@ -1,0 +1,126 @@
+"""Pages that are written from the code say what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from benchmarks import settings_page
+from saiten_server.core.batch import BatchOptions
+from saiten_server.core.evaluation import UnratedReason
+from saiten_server.platform.telemetry import FlowFigures, Telemetry
+from saiten_server.platform.web.problems import STATUSES
+from saiten_server.runs.attempt import PAUSING
+from saiten_server.runs.chunk import DEAD_LETTER, REFUSED
+from saiten_server.runs.export import list_columns
+from saiten_server.runs.provider_run import FAILED, UNAVAILABLE
+from saiten_server.runs.store.leases import EXHAUSTED
+from tests.support.command import saiten
+from tests.support.small_rubrics import joint_rubric
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_settings_page_is_up_to_date() -> None:
+    assert settings_page.PAGE.read_text(encoding="utf-8") == settings_page.render(), "run `make pages`"
+
+
+def test_the_page_on_scores_names_every_code() -> None:
+    page = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))
+    of_errors = {kind.code for kind in STATUSES}
+    of_warnings = set(re.findall(r'Warned\(\s*code="([a-z-]+)"', source))
+    of_reasons = set(get_args(UnratedReason))
+    refused = set(re.findall(r'Refused\(\s*\d+,\s*"([a-z-]+)"', source))
+    assert len(of_warnings) >= 4
+    assert "`suspected-injection`" in page
+    assert len(refused) >= 8
+    missing = {code for code in of_errors | of_warnings | of_reasons | refused if f"`{code}`" not in page}
+    assert missing == set()
+
+
+def test_the_page_on_batches_names_every_reason_and_metric() -> None:
+    page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
+    telemetry = Telemetry(CollectorRegistry())
+    telemetry.flow(lambda: FlowFigures(1, 0, 0, 0.0))
+    reasons = {*(error.code for error in PAUSING), EXHAUSTED, DEAD_LETTER, REFUSED, FAILED, UNAVAILABLE, "requested"}
+    metrics = {family.name for family in telemetry.registry.collect()}
+    assert len(metrics) >= 16
+    assert {name for name in reasons if f"`{name}`" not in page} == set()
+    assert {name for name in metrics if f"`{name}" not in page} == set()
+
+
+def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
+    page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
+    rubric = joint_rubric()
+    header = [column.name for column in list_columns(rubric, BatchOptions(path="both"))]
+    aspects = {aspect.id for aspect in rubric.aspects}
+    columns = {name for name in header if name.partition(".")[0] not in aspects or name == "relevance.score"}
+    assert {name for name in columns if f"`{name}`" not in page} == set()
+
+
+def test_the_readmes_show_what_the_demo_prints(tmp_path: Path) -> None:
+    printed = {line.rstrip() for line in saiten("demo", folder=tmp_path).stdout.splitlines()}
+    for suffix, rubric in (("", "ja-dialogue"), (".ja", "ja-dialogue"), (".ko", "ko-dialogue")):
+        readme = (ROOT / f"README{suffix}.md").read_text(encoding="utf-8")
+        block = readme.split("```text\n")[1].split("```")[0]
+        assert block.startswith(f"{rubric}: mean rating per aspect")
+        assert [line for line in block.splitlines() if line.rstrip() not in printed] == []
+
+
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs", "examples", "helm", "client")
+    for path in (ROOT / folder).glob("*.md")
+)
+
+
+def list_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line) for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    broken = []
+    for name in PAGES:
+        page = ROOT / name
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target, anchor in re.findall(r"\]\(([^)\s:#]*)(?:#([^)]*))?\)", text):
+            found = (page.parent / target).resolve() if target else page
+            if not found.exists() or (anchor and anchor not in list_anchors(found)):
+                broken.append(f"{name}: {target}#{anchor}")
+    assert broken == []
+
+
+def test_every_page_has_its_place_in_the_site() -> None:
+    navigation = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
+    listed = [page for section in navigation["sections"] for page in section["pages"]]
+    pages = {path.name for path in (ROOT / "docs").glob("*.md") if "." not in path.stem}
+    assert sorted(listed) == sorted(pages - {"index.md"})
+    translated = {page for page in pages if (ROOT / "docs" / page).with_suffix(".ja.md").exists()}
+    assert set(navigation["in_english"]) == set(listed) - translated
+    assert all(set(section["title"]) == {"en", "ja", "ko"} for section in navigation["sections"])
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if re.search(r"docs/.*\.(ja|ko)\.md", name)])
+def test_a_translation_has_the_commands_and_outputs_of_its_page(name: str) -> None:
+    def read_blocks(path: Path) -> list[str]:
+        blocks = re.findall(r"^```.*?^```", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        # Comments are in the reader's language, and so is what `rubric check` finds at a place of a file.
+        text = re.sub(r"(:\d+: /\S+:) [^\n]*", r"\1", "\0".join(blocks))
+        return re.sub(r" +#[^\n]*|^#[^\n]*", "", text, flags=re.MULTILINE).split("\0")
+
+    translation = ROOT / name
+    original = translation.with_name(f"{translation.name.partition('.')[0]}.md")
+    assert read_blocks(translation) == read_blocks(original)
+    # What is translated is linked in the reader's language.
+    suffix = translation.suffixes[0]
+    links = set(re.findall(r"(?<!\[English)\]\(([a-z]+)\.md", translation.read_text(encoding="utf-8")))
+    assert {link for link in links if (ROOT / "docs" / f"{link}{suffix}.md").exists()} == set()
