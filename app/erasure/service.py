@@ -14,6 +14,7 @@ from saiten_server.core.redaction import Erased
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import AuditLog
 from saiten_server.platform.caches import CallCache
+from saiten_server.platform.capability import Ground
 from saiten_server.runs.store.batches import BatchStore
 
 logger = logging.getLogger("saiten.governance")
@@ -57,3 +58,11 @@ class ErasureService:
     async def _note(self, project: str, actor: str, action: str, detail: dict[str, object]) -> None:
         event = AuditEvent(at=self._now(), project=project, actor=actor, action=action, target=project, detail=detail)
         await self._audit.note(event)
+
+
+def open_service(ground: Ground) -> ErasureService:
+    """The service on what all capabilities stand on."""
+    engine = ground.engine
+    return ErasureService(
+        texts=TextStore(engine), batches=BatchStore(engine), cache=ground.cache, audit=AuditLog(engine), now=ground.now
+    )

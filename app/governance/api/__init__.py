@@ -1,0 +1,1 @@
+"""What an administrator and an operator ask."""

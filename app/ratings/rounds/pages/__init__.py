@@ -1,0 +1,1 @@
+"""Rounds for those who set them up and those who are invited."""

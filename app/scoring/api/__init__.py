@@ -1,0 +1,1 @@
+"""One evaluation over HTTP, of a response or of a conversation."""
