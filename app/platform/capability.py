@@ -1,8 +1,8 @@
 """How a capability joins the service: where its parts are found, and what its service stands on.
 
 A capability is a folder of the package that `CAPABILITIES` names. What is called `api` or `pages` in it, at whatever
-depth, adds its routes, a `service` with `open_service` a service of its own, and a `store` its tables. Its `templates/`,
-`locales/`, `migrations/` and `messages.toml` are found by their names.
+depth, adds its routes, a `service` with `open_service` a service of its own, and a `store` its tables. `templates/`,
+`locales/`, `migrations/` and `messages.toml` in it are found by their names.
 """
 
 from __future__ import annotations
