@@ -73,7 +73,7 @@ def read_corpus() -> list[Text]:
     for path in sorted((APP / "scoring" / "calibration").glob("*.jsonl")):
         said = [text for row in rows(path) for text in (row["last_utterance"], row["response"])]
         found += [Text("ordinary", path.stem, False, text) for text in said]
-    for path in sorted((APP / "comparison" / "anchors").glob("*.jsonl")):
+    for path in sorted((APP / "comparison" / "judge_checks" / "anchors").glob("*.jsonl")):
         said = [text for row in rows(path) for text in (row["response"], *(each["text"] for each in row["context"]))]
         found += [Text("ordinary", LANGUAGES[path.stem], False, text) for text in said]
     return list({each.text: each for each in found}.values())

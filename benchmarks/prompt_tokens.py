@@ -190,7 +190,7 @@ def find_dialogues(rubric_id: str) -> list[Dialogue]:
     for run in load_runs(rated=False):
         if run.options.rubric == rubric_id:
             shown += [item.model_dump(mode="json", include={"context", "response"}) for item in run.items]
-    shown = shown or read_objects(bundled_folder("comparison/anchors").joinpath(f"{rubric_id}.jsonl"))
+    shown = shown or read_objects(bundled_folder("comparison/judge_checks/anchors").joinpath(f"{rubric_id}.jsonl"))
     parsed = (Shown.model_validate_json(json.dumps({k: one[k] for k in ("context", "response")})) for one in shown)
     return list(dict.fromkeys(Dialogue(context=one.context, response=one.response) for one in parsed))
 

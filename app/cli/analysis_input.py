@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 def read_observations(path: str, form: str | None, request: AnalysisRequest, rubrics: RubricSource) -> Observations:
     """The file's ratings, or those of standard input for `-`. Raises InvalidItems that names lines, and UnknownRubric.
     A byte order mark is ignored."""
-    from saiten_server.analyses.service import make_reader
+    from saiten_server.analyses.reports import make_reader
     from saiten_server.stats.reading import FILE_BOUNDS
 
     name = name_file(path)

@@ -327,7 +327,7 @@ def make_command(name: str) -> click.Command:
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
-    from saiten_server.analyses.service import compute, prepare
+    from saiten_server.analyses.reports import compute, prepare
     from saiten_server.cli.analysis_input import read_observations
     from saiten_server.platform.settings import read_settings
     from saiten_server.scoring.rubrics.files import open_rubrics

@@ -114,7 +114,7 @@ class ComparisonService:
 
         def work() -> Report:
             # numpy is loaded here, in a thread, so that the service starts quickly.
-            from saiten_server.analyses.service import analyse, make_reader
+            from saiten_server.analyses.reports import analyse, make_reader
 
             reader = make_reader(request, self.rubrics, noun="record")
             for number, record in enumerate(records, start=1):
@@ -132,7 +132,7 @@ class ComparisonService:
         """The analysis of records that come as CSV or as NDJSON."""
 
         def work() -> Report:
-            from saiten_server.analyses.service import analyse, make_reader
+            from saiten_server.analyses.reports import analyse, make_reader
             from saiten_server.stats.reading import read_csv, read_ndjson
 
             form = read_csv if csv else read_ndjson
@@ -163,7 +163,7 @@ class ComparisonService:
                 raise InvalidRequest(Message("ratings-simulated"))
 
         def work() -> Report:
-            from saiten_server.analyses.service import analyse, orient
+            from saiten_server.analyses.reports import analyse, orient
 
             corrected = isinstance(wanted, CorrectedRequest)
             opinions = collect_opinions(table, found, everything=corrected)
@@ -210,7 +210,7 @@ class ComparisonService:
             scorers[batch.id if names.count(name) > 1 else name] = answers
 
         def work() -> Report:
-            from saiten_server.analyses.service import analyse
+            from saiten_server.analyses.reports import analyse
             from saiten_server.ratings.table import observe_scorers
 
             observations = observe_scorers(scorers, found.ratings)

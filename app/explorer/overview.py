@@ -175,7 +175,7 @@ def rank_systems(
     part: ReportPart[Observations], best: Mapping[str, float], alpha: float, aspects: Collection[str]
 ) -> Ranking:
     """Hierarchy and matrices of the values that stand as ratings; `aspects` are the rubric's."""
-    from saiten_server.analyses.service import orient
+    from saiten_server.analyses.reports import orient
     from saiten_server.stats.hierarchy import find_hierarchy
 
     if part.report is not None and len(part.report.systems) < 2:

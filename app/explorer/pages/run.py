@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrectedRequest
-from saiten_server.analyses.service import correlate_results
+from saiten_server.analyses.reports import correlate_results
 from saiten_server.core.batch import Batch
 from saiten_server.core.composites import range_of
 from saiten_server.core.errors import InvalidRequest, SaitenError

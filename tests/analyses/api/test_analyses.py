@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from saiten_server.analyses.requests import REQUESTS
-from saiten_server.analyses.service import analyse
+from saiten_server.analyses.reports import analyse
 from tests.support.cases import in_turn
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_context, make_item
@@ -467,7 +467,7 @@ async def test_the_service_answers_while_an_analysis_runs(
         go.wait(LIMIT_SECONDS)
         return analyse(*args)
 
-    monkeypatch.setattr("saiten_server.analyses.service.analyse", slow)
+    monkeypatch.setattr("saiten_server.analyses.reports.analyse", slow)
     task = asyncio.create_task(find(client, "agreement", {"data": RECORDS}))
     try:
         await asyncio.to_thread(begun.wait, 30)
