@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from saiten.core.wording import hint
-from saiten_server.analyses.requests import AgreementRequest
 from saiten_server.analyses.reports import make_reader
+from saiten_server.analyses.requests import AgreementRequest
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.errors import MOST_REFUSED, InvalidLines, InvalidRequest
 from saiten_server.core.validation import MOST_NAME, InvalidDocument, validate

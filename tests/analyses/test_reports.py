@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saiten_server.analyses.requests import REQUESTS, AnalysisRequest
 from saiten_server.analyses.reports import analyse, compute, orient, prepare
+from saiten_server.analyses.requests import REQUESTS, AnalysisRequest
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.validation import validate

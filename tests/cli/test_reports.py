@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from saiten.commands.output import EDGE, TerminalTable, widths_of
-from saiten_server.analyses.requests import REQUESTS
 from saiten_server.analyses.reports import analyse
+from saiten_server.analyses.requests import REQUESTS
 from saiten_server.cli.reports import notes, print_report, remarks, render, tabulate
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.model import Value

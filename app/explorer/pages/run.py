@@ -12,8 +12,8 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from saiten.core.messages import Message
-from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.analyses.reports import correlate_results
+from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.core.batch import Batch
 from saiten_server.core.composites import range_of
 from saiten_server.core.errors import InvalidRequest, SaitenError

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten_server.analyses.requests import REQUESTS
 from saiten_server.analyses.reports import analyse
+from saiten_server.analyses.requests import REQUESTS
 from tests.support.cases import in_turn
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_context, make_item
