@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from saiten_server.analyses.requests import (
 )
 from saiten_server.core.composites import evaluate
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.core.reports import Correlations, Report
+from saiten_server.core.reports import Report
 from saiten_server.core.rubric import LinearComposite, Rubric
 from saiten_server.core.validation import MOST_NAME, clip
 from saiten_server.runs.summaries import bounds_of
@@ -213,11 +213,3 @@ def find_composite(rubric: Rubric, wanted: str | None) -> LinearComposite:
             return composite
     known = ", ".join(composite.id for composite in linear) or "none"
     raise InvalidRequest(Message("composites-of-rubric", rubric=rubric.id, names=known), pointer="/composite")
-
-
-def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
-    """Correlations between aspects, from patterns of ratings with their counts. It loads numpy and scipy,
-    which takes a second, so run it in a thread."""
-    from saiten_server.stats.correlation import correlate_patterns
-
-    return correlate_patterns(names, patterns)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
+    ConfigDict,
     PlainSerializer,
     PlainValidator,
     SerializationInfo,
@@ -17,6 +18,7 @@ from pydantic import (
 from saiten.core.messages import DEFAULT, Message, rebuild, value_as_json
 from saiten_server.core.model import Value
 
+MESSAGES = "by field, the `code` and the `values` of the sentences in it; those of a list in its order"
 LANGUAGE = "language"
 """The key of the language in the context of a value that is written as JSON; without one it is English."""
 
@@ -47,9 +49,18 @@ Sentence: TypeAlias = Annotated[
 """A field's message: in JSON a text, whose code and values stand in `messages` beside it."""
 
 
+def describe_messages(schema: dict[str, Any]) -> None:
+    """Adds `messages` to the schema of a value that a request may hold as an earlier answer had it."""
+    schema["properties"].setdefault(
+        "messages", {"type": "object", "description": MESSAGES, "additionalProperties": True}
+    )
+
+
 class Telling(Value):
     """A value with sentences. In JSON `messages` says them again, and a value that is read from JSON has them from
     there, so that what is stored can be told in any language. A message that no catalogue has stays the text."""
+
+    model_config = ConfigDict(json_schema_extra=describe_messages)
 
     @model_validator(mode="before")
     @classmethod
@@ -63,7 +74,7 @@ class Telling(Value):
         return fields
 
     @computed_field(  # type: ignore[prop-decorator]
-        description="by field, the `code` and the `values` of the sentences in it; those of a list in its order",
+        description=MESSAGES,
         exclude_if=lambda messages: not messages,
     )
     @property

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from saiten.core.messages import Message
-from saiten_server.analyses.reports import correlate_results
 from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.core.batch import Batch
 from saiten_server.core.composites import range_of
@@ -513,3 +512,11 @@ def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> C
     step = 0 if value is None or row == column else min(SHADES, int(abs(value) * SHADES + 0.5))
     shade = f"cell-{'p' if (value or 0) > 0 else 'n'}{step}" if step else ""
     return CorrelationCell(value, reason, shade)
+
+
+def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
+    """Correlations between aspects, from patterns of ratings with their counts. It loads numpy and scipy,
+    which takes a second, so run it in a thread."""
+    from saiten_server.stats.correlation import correlate_patterns
+
+    return correlate_patterns(names, patterns)
