@@ -34,7 +34,7 @@ from saiten_server.explorer.pages import (
     runs,
     trend,
 )
-from saiten_server.governance.api import governance, operations
+from saiten_server.governance.api import governance
 from saiten_server.platform.settings import Settings, open_tracing
 from saiten_server.platform.web import openapi, page, problems, reference
 from saiten_server.platform.web.admission import Authenticator
@@ -93,8 +93,8 @@ ROUTERS = (
     governance.policy,
     governance.erasures,
     governance.judge_pause,
-    operations.router,
-    operations.probes,
+    governance.router,
+    governance.probes,
 )
 """In the order of the OpenAPI document."""
 
@@ -167,7 +167,7 @@ def create_application(settings: Settings) -> FastAPI:
     # start, and matches every request twice.
     for router in ROUTERS:
         application.router.routes.extend(router.routes)
-    operations.mount_assets(application)
+    governance.mount_assets(application)
     for part in PAGES:
         application.router.routes.extend(part.router.routes)
     application.router.routes.extend(page.assets.routes)
