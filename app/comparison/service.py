@@ -19,7 +19,6 @@ from saiten_server.analyses.requests import (
     JudgesRequest,
     WinRatesRequest,
 )
-from saiten_server.comparison.badges import asked_of, attach_states, measures_of
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.disagreements import Disagreements, find_disagreements
 from saiten_server.comparison.gates.service import GateArchive
@@ -32,7 +31,15 @@ from saiten_server.comparison.links.values import StoredLink
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.comparison.runs import RunReader, best_of, find_batch
 from saiten_server.comparison.sequences.service import SequenceService
-from saiten_server.comparison.values import ComparedRun, Comparison, CorrectedMeasure, GateReport
+from saiten_server.comparison.values import (
+    ComparedRun,
+    Comparison,
+    CorrectedMeasure,
+    GateReport,
+    asked_of,
+    attach_states,
+    measures_of,
+)
 from saiten_server.core.batch import Baseline, Batch
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownAspect

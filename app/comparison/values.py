@@ -1,4 +1,7 @@
-"""Two runs side by side, the gate that makes a CI verdict of them, and the items and systems that differ most."""
+"""Two runs side by side, the gate that makes a CI verdict of them, and the items and systems that differ most.
+
+The reliability of judges in comparisons and reports of gates.
+"""
 
 from __future__ import annotations
 
@@ -413,3 +416,23 @@ class SystemMatrix(Value):
     rows: Annotated[tuple[Annotated[tuple[SystemCell | None, ...], listed()], ...], listed()] = Field(
         description="a row by system, in it a cell by system; null on the diagonal"
     )
+
+
+def measures_of(comparison: Comparison) -> list[str]:
+    """Every measure of the comparison, by the names that rules have for them."""
+    return [*comparison.aspects, *comparison.composites, *(f"{name}.blended" for name in comparison.blended)]
+
+
+def asked_of(report: GateReport) -> list[str]:
+    """Every measure that the gate looked at."""
+    compared = measures_of(report.comparison) if report.comparison is not None else []
+    return [*dict.fromkeys([*(rule.named for rule in report.rules if rule.code is None), *compared])]
+
+
+def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
+    """The gate's report with the state beside each measure, in its comparison as well."""
+    comparison = report.comparison
+    if comparison is not None:
+        own = {name: states[name] for name in measures_of(comparison)}
+        comparison = comparison.model_copy(update={"reliability": own})
+    return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})

@@ -13,7 +13,6 @@ from babel.lists import format_list
 from saiten.core.figures import find_digits
 from saiten.core.wording import name_run
 from saiten_server.analyses.charts.intervals import ForestLabels, ForestRow, build_forest
-from saiten_server.comparison.badges import asked_of
 from saiten_server.comparison.links.service import choose_link
 from saiten_server.comparison.service import Examination
 from saiten_server.comparison.values import (
@@ -25,6 +24,7 @@ from saiten_server.comparison.values import (
     GateVerdict,
     Measure,
     Verdict,
+    asked_of,
 )
 from saiten_server.core.batch import Batch
 from saiten_server.core.composites import range_of
