@@ -34,7 +34,7 @@ from saiten_server.explorer.pages import (
     runs,
     trend,
 )
-from saiten_server.governance.api import governance
+from saiten_server.governance import api
 from saiten_server.platform.settings import Settings, open_tracing
 from saiten_server.platform.web import openapi, page, problems, reference
 from saiten_server.platform.web.admission import Authenticator
@@ -89,12 +89,12 @@ ROUTERS = (
     ratings.router,
     rounds.router,
     rubrics.router,
-    governance.audit,
-    governance.policy,
-    governance.erasures,
-    governance.judge_pause,
-    governance.router,
-    governance.probes,
+    api.audit,
+    api.policy,
+    api.erasures,
+    api.judge_pause,
+    api.router,
+    api.probes,
 )
 """In the order of the OpenAPI document."""
 
@@ -167,7 +167,7 @@ def create_application(settings: Settings) -> FastAPI:
     # start, and matches every request twice.
     for router in ROUTERS:
         application.router.routes.extend(router.routes)
-    governance.mount_assets(application)
+    api.mount_assets(application)
     for part in PAGES:
         application.router.routes.extend(part.router.routes)
     application.router.routes.extend(page.assets.routes)

@@ -1,7 +1,4 @@
-"""`/v1/audit`, `/v1/policy`, `/v1/erasures` and `/v1/judge/pause`.
-
-Health checks, metrics, `/v1/info` and the API documentation.
-"""
+"""`/v1/audit`, `/v1/policy`, `/v1/erasures` and `/v1/judge/pause`; health checks, metrics, `/v1/info` and the API documentation."""
 
 from __future__ import annotations
 
@@ -35,6 +32,7 @@ from saiten_server.providers.registry import is_baseline
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
+
 
 MOST_NUMBER = 2**53
 
