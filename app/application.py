@@ -34,7 +34,7 @@ from saiten_server.explorer.pages import (
     runs,
     trend,
 )
-from saiten_server.governance import api
+from saiten_server.governance import api as governance
 from saiten_server.platform.settings import Settings, open_tracing
 from saiten_server.platform.web import openapi, page, problems, reference
 from saiten_server.platform.web.admission import Authenticator
@@ -50,8 +50,8 @@ from saiten_server.runs import api as batches
 from saiten_server.runs import pages as rubric_draft
 from saiten_server.runs.datasets.pages import datasets, uploads
 from saiten_server.runs.watching import RunWatch, StreamPlaces
+from saiten_server.scoring import api as scoring
 from saiten_server.scoring import pages as attempt
-from saiten_server.scoring.api import conversations, evaluations
 from saiten_server.scoring.limits import MOST_EXPERIENCES, EvaluationPlaces
 from saiten_server.scoring.rubrics import api as rubrics
 from saiten_server.scoring.rubrics import pages as rubric
@@ -75,8 +75,8 @@ NO_TELEMETRY: TelemetryConfig = {
 enable it."""
 
 ROUTERS = (
-    evaluations.router,
-    conversations.router,
+    scoring.router,
+    scoring.conversations,
     batches.router,
     batches.estimates,
     validations.router,
@@ -89,12 +89,12 @@ ROUTERS = (
     ratings.router,
     rounds.router,
     rubrics.router,
-    api.audit,
-    api.policy,
-    api.erasures,
-    api.judge_pause,
-    api.router,
-    api.probes,
+    governance.audit,
+    governance.policy,
+    governance.erasures,
+    governance.judge_pause,
+    governance.router,
+    governance.probes,
 )
 """In the order of the OpenAPI document."""
 
@@ -167,7 +167,7 @@ def create_application(settings: Settings) -> FastAPI:
     # start, and matches every request twice.
     for router in ROUTERS:
         application.router.routes.extend(router.routes)
-    api.mount_assets(application)
+    governance.mount_assets(application)
     for part in PAGES:
         application.router.routes.extend(part.router.routes)
     application.router.routes.extend(page.assets.routes)

@@ -1,4 +1,4 @@
-"""`/v1/audit`, `/v1/policy`, `/v1/erasures` and `/v1/judge/pause`; health checks, metrics, `/v1/info` and the API documentation."""
+"""`/v1/audit`, `/v1/policy`, `/v1/erasures`, `/v1/judge/pause`, `/v1/info`, health checks and metrics."""
 
 from __future__ import annotations
 
