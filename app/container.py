@@ -26,8 +26,7 @@ from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences.service import SequenceService
 from saiten_server.comparison.sequences.store import SequenceStore
 from saiten_server.comparison.service import ComparisonService
-from saiten_server.erasure.retention import Retention
-from saiten_server.erasure.service import ErasureService
+from saiten_server.erasure.service import ErasureService, Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.explorer.cases import CaseExplorer
 from saiten_server.explorer.overview import Overviews
