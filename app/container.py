@@ -33,13 +33,12 @@ from saiten_server.explorer.overview import Overviews
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
-from saiten_server.platform.caches import CallCache
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
 from saiten_server.platform.flow_state import FlowLimits, FlowState, LocalFlowState
 from saiten_server.platform.helpers import Helpers, open_process
 from saiten_server.platform.memory import set_aside
-from saiten_server.platform.memory_cache import MemoryCallCache, NearCallCache, NoCallCache
+from saiten_server.platform.memory_cache import CallCache, MemoryCallCache, NearCallCache, NoCallCache
 from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks

@@ -17,7 +17,7 @@ from saiten_server.core.errors import InvalidRequest, SaitenError, StoreError
 from saiten_server.core.redaction import Erased
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import AuditLog, PolicyStore
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.runs.store.batches import BatchStore
 
 logger = logging.getLogger("saiten.governance")

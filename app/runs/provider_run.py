@@ -32,7 +32,7 @@ from saiten_server.core.errors import (
     UpstreamError,
 )
 from saiten_server.core.redaction import ERASED
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, run_together
 from saiten_server.platform.threads import work_through
 from saiten_server.providers.ports import (

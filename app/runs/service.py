@@ -21,7 +21,7 @@ from saiten_server.core.errors import (
     StoreError,
 )
 from saiten_server.core.rubric import split_name
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql.tables import can_store
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.document import BatchReader

@@ -17,7 +17,7 @@ from typing import Any
 
 from saiten_server.core.batch import INTERNAL
 from saiten_server.core.errors import StoreError, UnknownRubric
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, end_once, end_tasks
 from saiten_server.platform.telemetry import Telemetry, working_on
 from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
