@@ -41,13 +41,15 @@ from saiten_server.providers.ports import (
     DeferredCall,
     DeferringJudge,
     JudgingTask,
+    KeptReply,
+    Leftover,
     ProviderAnswer,
     ProviderBatch,
+    ProviderPart,
     RequestScope,
     Translated,
     Translator,
 )
-from saiten_server.providers.provider_batch import KeptReply, Leftover, ProviderPart
 from saiten_server.runs.attempt import PAUSING
 from saiten_server.runs.commits import enqueue, forget_calls
 from saiten_server.runs.queue import JobQueue
