@@ -54,13 +54,13 @@ from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.store import RatingStore
 from saiten_server.runs.datasets.service import DatasetService
 from saiten_server.runs.datasets.store import DatasetStore
-from saiten_server.runs.queue import AsyncioJobQueue, JobQueue
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.runs.service import BatchService, QueueLimits
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import ResultBrowser
 from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.store.search import TextSearch
+from saiten_server.runs.work import AsyncioJobQueue, JobQueue
 from saiten_server.runs.worker import BatchWorker, window_of
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.relevance import Relevance

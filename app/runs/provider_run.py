@@ -52,9 +52,9 @@ from saiten_server.providers.ports import (
 )
 from saiten_server.runs.attempt import PAUSING
 from saiten_server.runs.commits import enqueue, forget_calls
-from saiten_server.runs.queue import JobQueue
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.provider_batches import ProviderBatchStore
+from saiten_server.runs.work import JobQueue
 from saiten_server.scoring.case import Case, open_case
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.masked_rejudging import find_masked

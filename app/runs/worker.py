@@ -25,9 +25,8 @@ from saiten_server.runs.chunk import ChunkRun, WorkerContext
 from saiten_server.runs.commits import FEEDING, CommitBuffer, enqueue
 from saiten_server.runs.ending import end_batch
 from saiten_server.runs.provider_run import UNAVAILABLE, ProviderRun
-from saiten_server.runs.queue import JobQueue, QueueUnavailable
 from saiten_server.runs.store.batches import BatchStore
-from saiten_server.runs.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
+from saiten_server.runs.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob, JobQueue, QueueUnavailable
 from saiten_server.scoring.evaluate import ScoringContext
 
 logger = logging.getLogger("saiten.batches")
