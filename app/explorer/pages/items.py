@@ -11,9 +11,8 @@ from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.rubric import Aspect, Level, Rubric
 from saiten_server.explorer.pages.cases import CaseView, read_run, shorten, view_cases
 from saiten_server.explorer.pages.exploration import Exploration
-from saiten_server.runs.browsing import CaseRow
 from saiten_server.runs.names import BLENDED
-from saiten_server.runs.result import Result
+from saiten_server.runs.result import CaseRow, Result
 from saiten_server.runs.summary import find_faulty, measure_spread
 
 if TYPE_CHECKING:
