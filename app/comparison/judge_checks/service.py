@@ -38,7 +38,7 @@ from saiten_server.platform.tasks import run_few
 from saiten_server.providers.ports import RequestScope
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.evaluate import ScoringContext, evaluate
-from saiten_server.scoring.stored import STORED
+from saiten_server.scoring.store import STORED
 
 anchor = anchor_ratings.c
 

@@ -64,7 +64,7 @@ from saiten_server.runs.work import (
     FinishedCandidate,
     Work,
 )
-from saiten_server.scoring.stored import read_candidate, read_options
+from saiten_server.scoring.store import read_candidate, read_options
 
 if TYPE_CHECKING:
     from saiten_server.runs.frame import RunFrame
