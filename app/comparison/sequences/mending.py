@@ -15,8 +15,8 @@ from scipy.special import stdtrit
 
 from saiten_server.comparison.sequences.values import SequenceDrop
 from saiten_server.stats.observations import Integers, Mask
+from saiten_server.stats.resampling import BEYOND, find_skewed_p, find_unseen_p
 from saiten_server.stats.sequences import Builds, Looks, find_errors, list_contrasts, spend
-from saiten_server.stats.skewness import BEYOND, find_skewed_p, find_unseen_p
 
 LEFT_CHANCE = 0.05
 """How often what is left of a mended drop is taken for more than chance."""
