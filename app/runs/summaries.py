@@ -298,7 +298,7 @@ def rank_kinds(frame: RunFrame) -> tuple[FixFirst, ...]:
     and what has no weight last. numpy and scipy are loaded here."""
     import numpy as np
 
-    from saiten_server.stats.priorities import weigh_fault
+    from saiten_server.stats.severity import weigh_fault
 
     overall = frame.read(("aspect", OVERALL))
     rated = np.flatnonzero(~np.isnan(overall) & ~np.isnan(frame.count_faults(KIND_CODES[0])))
