@@ -47,8 +47,7 @@ from saiten_server.providers import registry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.flow_control import FlowControl
 from saiten_server.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
-from saiten_server.ratings.rounds.invitations import InvitationStore
-from saiten_server.ratings.rounds.service import RoundService
+from saiten_server.ratings.rounds.service import InvitationStore, RoundService
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.store import RatingStore
