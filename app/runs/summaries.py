@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import EXPIRED, Batch, Counts
-from saiten_server.core.composites import range_of
 from saiten_server.core.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS
 from saiten_server.core.errors import JudgeReplyInvalid, StoreError
-from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.runs.summary import (
     BLENDED,
     BUILD,

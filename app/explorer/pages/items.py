@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from saiten_server.core.batch import Batch
-from saiten_server.core.composites import range_of
 from saiten_server.core.evaluation import Evaluation
-from saiten_server.core.rubric import Aspect, Level, Rubric
+from saiten_server.core.rubric import Aspect, Level, Rubric, range_of
 from saiten_server.explorer.pages.cases import CaseView, read_run, shorten, view_cases
 from saiten_server.explorer.pages.exploration import Exploration
 from saiten_server.runs.names import BLENDED

@@ -27,11 +27,10 @@ from saiten_server.comparison.values import (
     asked_of,
 )
 from saiten_server.core.batch import Batch
-from saiten_server.core.composites import range_of
 from saiten_server.core.conversation import FAULTY_TURNS, FINDING, KIND
 from saiten_server.core.errors import NotFound, SignatureMismatch
 from saiten_server.core.reliability import AspectValidation
-from saiten_server.core.rubric import Rubric
+from saiten_server.core.rubric import Rubric, range_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.exploration import Exploration
 from saiten_server.explorer.pages.run import meaning_of
