@@ -12,15 +12,16 @@ from saiten_server.comparison.given_run import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.values import GateReport
 from saiten_server.core.model import Value
-from saiten_server.platform.web.answers import answer_in_language, tell_value
 from saiten_server.platform.web.body import while_connected
 from saiten_server.platform.web.dependencies import (
     Serving,
+    answer_in_language,
     link_next,
     may_write,
     note,
     read_cursor,
     refuse_other_queries,
+    tell_value,
     write_cursor,
 )
 from saiten_server.platform.web.openapi import LINK, PROBLEMS
