@@ -24,8 +24,7 @@ from fastapi import Depends, Request, Response
 from saiten.core.messages import Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
-from saiten_server.core.model import Value, pointer
-from saiten_server.core.sentences import LANGUAGE
+from saiten_server.core.model import LANGUAGE, Value, pointer
 from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.problems import RequestRefused, language_of
 
