@@ -1,0 +1,1 @@
+"""Pages that show runs, their results and their trends."""
