@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Route
 
 from saiten_server import __version__
-from saiten_server.analyses import api as analyses
-from saiten_server.comparison import api as comparisons
-from saiten_server.comparison.baselines import api as baselines
-from saiten_server.comparison.gates import api as gates
-from saiten_server.comparison.links import api as links
-from saiten_server.comparison.sequences import api as sequences
-from saiten_server.comparison.validations import api as validations
 from saiten_server.container import Container, announce, open_container, warming, working
 from saiten_server.core.batch import Batch
-from saiten_server.explorer.pages import (
-    aspects,
-    disagreements,
-    explore,
-    explore_files,
-    item,
-    leaderboard,
-    live,
-    run,
-    runs,
-    trend,
-)
-from saiten_server.governance import api as governance
+from saiten_server.governance.api import mount_assets
+from saiten_server.platform.capability import CAPABILITIES, find_parts
 from saiten_server.platform.settings import Settings, open_tracing
 from saiten_server.platform.web import openapi, page, problems, reference
 from saiten_server.platform.web.admission import Authenticator
 from saiten_server.platform.web.body import BodyMemory
 from saiten_server.platform.web.dependencies import Refusals
 from saiten_server.platform.web.middleware import Gatekeeper, RequestFrame
-from saiten_server.ratings import api as ratings
-from saiten_server.ratings import pages as rate
-from saiten_server.ratings.rounds import api as rounds
-from saiten_server.ratings.rounds.pages import invited, sheet
-from saiten_server.ratings.rounds.pages import round as rating_round
-from saiten_server.runs import api as batches
-from saiten_server.runs import pages as rubric_draft
-from saiten_server.runs.datasets.pages import datasets, uploads
 from saiten_server.runs.watching import RunWatch, StreamPlaces
-from saiten_server.scoring import api as scoring
-from saiten_server.scoring import pages as attempt
 from saiten_server.scoring.limits import MOST_EXPERIENCES, EvaluationPlaces
-from saiten_server.scoring.rubrics import api as rubrics
-from saiten_server.scoring.rubrics import pages as rubric
+from saiten_server.scoring.pages import Attempts
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
@@ -74,54 +46,20 @@ NO_TELEMETRY: TelemetryConfig = {
 """FastAPI's own telemetry stays off: it records query strings and error texts, and an environment variable could
 enable it."""
 
-ROUTERS = (
-    scoring.router,
-    scoring.conversations,
-    batches.router,
-    batches.estimates,
-    validations.router,
-    comparisons.router,
-    gates.router,
-    analyses.router,
-    baselines.router,
-    sequences.router,
-    links.router,
-    ratings.router,
-    rounds.router,
-    rubrics.router,
-    governance.audit,
-    governance.policy,
-    governance.erasures,
-    governance.judge_pause,
-    governance.router,
-    governance.probes,
-)
-"""In the order of the OpenAPI document."""
 
-PAGES = (
-    page,
-    runs,
-    run,
-    trend,
-    disagreements,
-    leaderboard,
-    live,
-    item,
-    attempt,
-    rate,
-    rating_round,
-    invited,
-    sheet,
-    explore,
-    explore_files,
-    aspects,
-    rubric,
-    uploads,
-    datasets,
-    rubric_draft,
-    reference,
-)
-"""The dashboard's pages. They come after the API's routes, so that no page hides one."""
+def find_routes(part: str) -> Iterator[BaseRoute]:
+    """The routes of every capability's modules that are called `part`, in the order of `CAPABILITIES`."""
+    for capability in CAPABILITIES:
+        for module in find_parts(capability, part):
+            for router in vars(module).values():
+                if isinstance(router, APIRouter):
+                    yield from router.routes
+
+
+def is_general(route: BaseRoute) -> Sequence[bool]:
+    """For each part of a route's path whether it stands for anything: what is said sorts before what is not, so that no
+    page hides another."""
+    return ["{" in part for part in route.path.split("/")] if isinstance(route, Route) else []
 
 
 def create_application(settings: Settings) -> FastAPI:
@@ -156,7 +94,7 @@ def create_application(settings: Settings) -> FastAPI:
     state.refusals = Refusals()
     state.streams = StreamPlaces(settings.project_streams)
     state.watch = RunWatch(find_runs)
-    state.attempts = attempt.Attempts()
+    state.attempts = Attempts()
     state.admission = Authenticator(
         lambda: state.container.governance.keys,
         allow_anonymous=settings.allow_anonymous,
@@ -165,12 +103,12 @@ def create_application(settings: Settings) -> FastAPI:
     application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
     # start, and matches every request twice.
-    for router in ROUTERS:
-        application.router.routes.extend(router.routes)
-    governance.mount_assets(application)
-    for part in PAGES:
-        application.router.routes.extend(part.router.routes)
-    application.router.routes.extend(page.assets.routes)
+    routes = application.router.routes
+    routes.extend(find_routes("api"))
+    mount_assets(application)
+    # Pages come after the API's routes, so that none of them hides one.
+    routes.extend(sorted([*page.router.routes, *find_routes("pages"), *reference.router.routes], key=is_general))
+    routes.extend(page.assets.routes)
     problems.install(application)
     application.add_exception_handler(HTTPException, page.answer_http_error)
     # A request passes the layer that was added last first.

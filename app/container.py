@@ -6,12 +6,12 @@ import asyncio
 import logging
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -26,13 +26,14 @@ from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences.service import SequenceService
 from saiten_server.comparison.sequences.store import SequenceStore
 from saiten_server.comparison.service import ComparisonService
-from saiten_server.erasure.service import ErasureService, Retention
+from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.explorer.cases import CaseExplorer
 from saiten_server.explorer.overview import Overviews
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
+from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
 from saiten_server.platform.flow_state import FlowLimits, FlowState, LocalFlowState
@@ -51,8 +52,6 @@ from saiten_server.ratings.rounds.service import InvitationStore, RoundService
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.store import RatingStore
-from saiten_server.runs.datasets.service import DatasetService
-from saiten_server.runs.datasets.store import DatasetStore
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.runs.service import BatchService, QueueLimits
 from saiten_server.runs.store.batches import BatchStore
@@ -78,6 +77,8 @@ RESTART_SECONDS = 1.0  # between a failure of the embedded worker and its next s
 
 READINGS = 4  # uploaded files of one project that are read or wait to be
 
+Service = TypeVar("Service")
+
 
 @dataclass(frozen=True)
 class Scoring:
@@ -101,12 +102,11 @@ class RatingServices:
 
 @dataclass(frozen=True)
 class Governance:
-    """Keys, limits, policies, erasures and the audit log."""
+    """Keys, limits, policies and the audit log."""
 
     keys: APIKeyStore
     audit: AuditLog
     policies: RecentPolicies
-    erasures: ErasureService
     limiter: RequestLimiter
     spending: SpendingStore
     quota: StorageQuota
@@ -114,7 +114,7 @@ class Governance:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """What only pages need: charts, sorted tables, uploaded datasets, and comparisons computed in the background.
+    """What only pages need: charts, sorted tables, and comparisons computed in the background.
     Files are read beside those (`readings`): a hostile one takes two minutes, for which no other page is to wait."""
 
     browser: ResultBrowser
@@ -123,14 +123,13 @@ class Dashboard:
     readings: Computations
     overviews: Overviews
     explorer: CaseExplorer
-    datasets: DatasetService
 
 
 @dataclass(frozen=True)
 class Container:
     """Every service of a running Saiten, for the web, the command line and workers. `worker` is run by the process and
     not by handlers: by the service itself if the queue is embedded, otherwise by `saiten worker`. `flow` is that of the
-    judge's calls, and `pauses` what the translator asks for."""
+    judge's calls, and `pauses` what the translator asks for. `services` are those of single capabilities, by class."""
 
     settings: Settings
     scoring: Scoring
@@ -143,6 +142,12 @@ class Container:
     worker: BatchWorker
     flow: FlowControl
     pauses: FlowState
+    services: Mapping[type, Any]
+
+    def find(self, kind: type[Service]) -> Service:
+        """The service that a capability opened by its `open_service`."""
+        found: Service = self.services[kind]
+        return found
 
 
 @asynccontextmanager
@@ -191,9 +196,6 @@ async def open_container(
                 keys=APIKeyStore(engine),
                 audit=audit,
                 policies=RecentPolicies(PolicyStore(engine)),
-                erasures=ErasureService(
-                    texts=TextStore(engine), batches=BatchStore(engine), cache=cache, audit=audit, now=instruments.now
-                ),
                 limiter=limiter,
                 spending=spending,
                 quota=quota,
@@ -205,7 +207,15 @@ async def open_container(
             worker=worker,
             flow=flow,
             pauses=pauses,
+            services=open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
         )
+
+
+def open_services(ground: Ground) -> dict[type, Any]:
+    """The services that capabilities open by themselves, by class."""
+    modules = (module for capability in CAPABILITIES for module in find_parts(capability, "service"))
+    opened = [module.open_service(ground) for module in modules if hasattr(module, "open_service")]
+    return {type(service): service for service in opened}
 
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> AsyncEngine:
@@ -551,9 +561,6 @@ def open_dashboard(
         readings=readings,
         overviews=Overviews(runs=comparison.runs, ratings=ratings, rubrics=rubrics, compute=comparison.compute),
         explorer=explorer,
-        datasets=DatasetService(
-            store=DatasetStore(engine), limits=settings.limits, new_id=lambda: new_id("ds_"), quota=quota
-        ),
     )
 
 

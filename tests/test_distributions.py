@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any, NoReturn
+from zipfile import ZipFile
 
 import pytest
 
@@ -64,20 +67,80 @@ def test_arguments_reach_the_server_as_they_are(monkeypatch: pytest.MonkeyPatch)
     assert given == [("analyze", ["--help", "--", "-x", "--url=h", "é"])]
 
 
-@pytest.mark.parametrize("name", ["app.py", "app/__init__.py", "saiten_server.py"])
-def test_an_app_of_the_user_does_no_harm(tmp_path: Path, name: str) -> None:
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[ZipFile]:
+    """The wheels of both distributions, made from the checkout."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for source in (ROOT, ROOT / "client"):
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(command, cwd=source, check=True, capture_output=True)
+    return [ZipFile(path) for path in folder.glob("*.whl")]
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: list[ZipFile], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheels, and of ours only what they need: nothing of the checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    site = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
+    for wheel in wheels:
+        wheel.extractall(site)
+    # A folder that a `.pth` names is searched, but its own `.pth` files, which lead to the checkout, are not read.
+    paths = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    (site / "needed.pth").write_text("\n".join(paths), encoding="utf-8")
+    return python
+
+
+def run_installed(python: Path, folder: Path, *arguments: str) -> str:
+    """What the interpreter prints in the folder, with nothing but a database of its own in the environment."""
+    variables = environment(folder)
+    del variables["PYTHONPATH"]
+    done = subprocess.run(
+        [str(python), *arguments], cwd=folder, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_wheels_have_every_file_of_the_packages(wheels: list[ZipFile]) -> None:
+    """Also what is no Python: rubrics, templates, translations, messages, migrations, the script of Redis, models."""
+    tops = {"app": "saiten_server", "rubrics": "saiten_server/rubrics", "client/saiten": "saiten"}
+    source = {
+        f"{top}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder, top in tops.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for wheel in wheels for name in wheel.namelist() if ".dist-info/" not in name}
+    assert packed == source
+    assert {Path(name).suffix for name in packed} >= {
+        ".html",
+        ".po",
+        ".mo",
+        ".toml",
+        ".yaml",
+        ".json",
+        ".jsonl",
+        ".lua",
+    }
+
+
+@pytest.mark.parametrize("names", [("app.py", "saiten_server.py"), ("app/__init__.py",)])
+def test_an_app_of_the_user_does_no_harm(installed: Path, tmp_path: Path, names: tuple[str, ...]) -> None:
     (tmp_path / "app").mkdir()
-    (tmp_path / name).write_text("raise RuntimeError('the wrong app')\n", encoding="utf-8")
-    for arguments in (["rubric", "list"], ["ratings", "export"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "saiten", *arguments],
-            cwd=tmp_path,
-            env=environment(tmp_path, PYTHONPATH=str(ROOT / "client")),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    for name in names:
+        (tmp_path / name).write_text("raise RuntimeError('the wrong app')\n", encoding="utf-8")
+    assert "ja-dialogue" in run_installed(installed, tmp_path, "-m", "saiten", "rubric", "list")
+    run_installed(installed, tmp_path, "-m", "saiten", "ratings", "export")
+
+
+def test_the_server_and_an_app_of_the_user_are_imported_together(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").write_text("NAME = 'of the user'\n", encoding="utf-8")
+    program = "import app, saiten_server.application; print(app.NAME, saiten_server.__file__)"
+    site = next(installed.parents[1].rglob("saiten_server"))
+    assert run_installed(installed, tmp_path, "-c", program) == f"of the user {site / '__init__.py'}\n"
 
 
 def test_the_client_knows_the_options_of_a_batch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import get_args
 
@@ -78,6 +79,52 @@ PAGES = sorted(
     for folder in (".", "docs", "examples", "helm", "client")
     for path in (ROOT / folder).glob("*.md")
 )
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def read_drawing() -> dict[str, str]:
+    """What stands behind each path of the drawing in CONTRIBUTING.md, in its order."""
+    (block,) = re.findall(r"^```text\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
+    drawn, above = {}, ""
+    for line in block.splitlines():
+        name, about = line.split(maxsplit=1) if " " in line.strip() else (line.strip(), "")
+        above = above if line.startswith(" ") else name
+        drawn[f"{above}{name}" if line.startswith(" ") else name] = about
+    return drawn
+
+
+def test_what_to_read_before_a_change_is_short() -> None:
+    assert len(CONTRIBUTING.split()) <= 700
+
+
+def test_the_drawing_shows_each_folder_in_the_order_of_imports() -> None:
+    drawn = [path.removeprefix("app/").rstrip("/") for path in read_drawing() if path.startswith("app/")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (order,) = [one["layers"] for one in contracts if one.get("containers") == ["saiten_server"]]
+    assert [name.removesuffix(".py") for name in drawn if name] == order[::-1]
+
+
+def test_every_path_in_the_drawing_exists() -> None:
+    drawing = read_drawing()
+    inner = [path + folder for path, about in drawing.items() for folder in re.findall(r"\b[a-z_]+/", about)]
+    assert len(inner) >= 10
+    assert [path for path in (*drawing, *inner) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(("name", "fewest"), [("CONTRIBUTING.md", 25), ("docs/development.md", 25)])
+def test_every_path_that_a_developer_is_told_exists(name: str, fewest: int) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    words = {word for code in re.findall(r"`([^`\n]+)`", page) for word in code.split()}
+    named = {word for word in words if re.match(r"(app|benchmarks|client|docs|examples|helm|scripts|tests)/", word)}
+    if name == "CONTRIBUTING.md":
+        # What any capability may have is named without its folder.
+        named |= {word for word in words if word.endswith((".py", ".toml", "/"))}
+    paths = {word.replace("{ja,ko}", language) for word in named for language in ("ja", "ko")}
+    assert len(paths) >= fewest
+    assert [path for path in paths if not any((*ROOT.glob(path), *(ROOT / "app").rglob(path)))] == []
 
 
 def list_anchors(page: Path) -> set[str]:

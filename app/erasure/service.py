@@ -17,6 +17,7 @@ from saiten_server.core.errors import InvalidRequest, SaitenError, StoreError
 from saiten_server.core.redaction import Erased
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import AuditLog, PolicyStore
+from saiten_server.platform.capability import Ground
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.runs.store.batches import BatchStore
 
@@ -61,6 +62,14 @@ class ErasureService:
     async def _note(self, project: str, actor: str, action: str, detail: dict[str, object]) -> None:
         event = AuditEvent(at=self._now(), project=project, actor=actor, action=action, target=project, detail=detail)
         await self._audit.note(event)
+
+
+def open_service(ground: Ground) -> ErasureService:
+    """The service on what all capabilities stand on."""
+    engine = ground.engine
+    return ErasureService(
+        texts=TextStore(engine), batches=BatchStore(engine), cache=ground.cache, audit=AuditLog(engine), now=ground.now
+    )
 
 
 SWEEP_SECONDS = 10.0

@@ -1,9 +1,8 @@
-"""`/v1/audit`, `/v1/policy`, `/v1/erasures`, `/v1/judge/pause`, `/v1/info`, health checks and metrics."""
+"""`/v1/audit`, `/v1/policy`, `/v1/judge/pause`, `/v1/info`, health checks and metrics."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +17,6 @@ from saiten.core.messages import Message
 from saiten_server import __version__
 from saiten_server.core.access import AuditEvent, ProjectPolicy
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.core.evaluation import Metadata
-from saiten_server.core.model import Value
 from saiten_server.governance.limits import describe_key
 from saiten_server.governance.policies import PolicyService
 from saiten_server.platform.flow_state import find_pause
@@ -97,45 +94,6 @@ async def set_policy(
     )
     found = await service.change(request.state.project, body, actor=request.state.actor)
     return Response(found.model_dump_json(), media_type=JSON)
-
-
-erasures = APIRouter(prefix="/v1/erasures", tags=["governance"])
-
-
-class ErasureRequest(Value):
-    """The metadata entries, all of which must match."""
-
-    metadata: Annotated[Metadata, Field(min_length=1)]
-
-
-class ErasureReport(BaseModel):
-    """What was erased: whole batches, candidates of other batches, single evaluations, and datasets' items."""
-
-    batches: int
-    candidates: int
-    evaluations: int
-    dataset_items: int
-
-
-@erasures.post(
-    "",
-    summary="Erase by metadata",
-    responses={200: {"model": ErasureReport}, **PROBLEMS},
-    openapi_extra=reads({JSON: form(ErasureRequest, {"metadata": {"user": "u-42"}})}),
-    dependencies=[Administering],
-)
-async def erase_by_metadata(
-    request: Request, container: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
-) -> dict[str, int]:
-    """Erases batches, candidates of other batches, single evaluations and items of datasets whose own metadata hold all
-    these entries, with their texts, results and human ratings, in the store and in the call cache. Needs the scope
-    `admin`.
-
-    A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
-    so stop sending first. A second identical request erases nothing.
-    """
-    state = request.state
-    return asdict(await container.governance.erasures.erase(state.project, body.metadata, actor=state.actor))
 
 
 judge_pause = APIRouter(prefix="/v1/judge/pause", tags=["governance"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -18,6 +19,7 @@ def bundled_folder(name: str) -> Traversable:
     return files("saiten_server").joinpath(name)
 
 
+@cache
 def find_folders(name: str) -> list[Path]:
     """The folders of that name in the package, of every capability: those of pages' templates, of translations."""
     return sorted(path for path in Path(str(files("saiten_server"))).rglob(name) if path.is_dir())

@@ -176,7 +176,7 @@ def test_a_file_needs_no_page_around_it() -> None:
         assert "var(" not in drawn.text
         assert "url(" not in drawn.text
         assert "Noto Sans CJK JP" in drawn.root.attrib["font-family"]
-    style = (ROOT / "app" / "web" / "dashboard" / "static" / "app.css").read_text(encoding="utf-8")
+    style = (ROOT / "app" / "platform" / "web" / "static" / "app.css").read_text(encoding="utf-8")
     light = style[: style.index("@media")]
     for name, colour in LIGHT.items():
         assert f"{name}: {colour};" in light

@@ -45,7 +45,7 @@ for _ in range(60):
         saiten.Client(sys.argv[2], api_key="wrong").info()
     except saiten.SaitenError as error:
         refused += error.code == "unauthorized"
-print("refused", refused, *sorted({"app", "sniffio", "numpy"} & sys.modules.keys()))
+print("refused", refused, *sorted({"saiten_server", "sniffio", "numpy"} & sys.modules.keys()))
 '''
 
 

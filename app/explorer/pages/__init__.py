@@ -1,1 +1,1 @@
-"""Pages that show runs, their results and their trends."""
+"""The pages of runs: the list, one run, its items, two runs side by side, trends."""

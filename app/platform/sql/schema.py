@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
+from saiten_server.platform.bundled import find_folders
+from saiten_server.platform.capability import CAPABILITIES, find_parts
 from saiten_server.platform.sql.engine import LOCK, WAIT_SECONDS, file_of, read, write
 from saiten_server.platform.sql.tables import metadata
 
@@ -40,9 +43,24 @@ stamp = Table(
 )
 
 
+def find_versions() -> list[Path]:
+    """The folders of migrations: that of the tables that all share, and those of capabilities."""
+    return [
+        MIGRATIONS / "versions",
+        *(one for one in find_folders("migrations") if one.parent != Path(__file__).parent),
+    ]
+
+
+def load_tables() -> None:
+    """Loads the stores of all capabilities: each declares its tables on the one `metadata`."""
+    for capability in CAPABILITIES:
+        for _ in find_parts(capability, "store"):
+            pass
+
+
 def known_numbers() -> list[str]:
     """The numbers of the migrations, ascending, from their file names, because loading Alembic takes long."""
-    names = (path.name for path in (MIGRATIONS / "versions").iterdir())
+    names = (path.name for folder in find_versions() for path in folder.iterdir())
     return sorted(name[:4] for name in names if re.match(r"\d{4}_", name))
 
 
@@ -80,6 +98,7 @@ def is_empty(connection: Connection) -> bool:
 
 def create_schema(connection: Connection) -> None:
     """Creates all tables and notes the newest revision, in the caller's transaction. Needs an empty database."""
+    load_tables()
     stamp.create(connection, checkfirst=False)
     metadata.create_all(connection, checkfirst=False)
     connection.execute(stamp.insert().values(version_num=newest_revision()))
@@ -149,6 +168,8 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("version_locations", os.pathsep.join(map(str, find_versions())))
+    config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
 

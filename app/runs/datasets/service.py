@@ -18,6 +18,7 @@ from pydantic_core import to_json
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, Overloaded, StoreError
+from saiten_server.platform.capability import Ground
 from saiten_server.runs.datasets.reading import read_file
 from saiten_server.runs.datasets.store import RECEIVING, DatasetStore
 from saiten_server.runs.datasets.values import Dataset, FileQuestion, FileReport, UploadedFile
@@ -210,3 +211,13 @@ def check_name(name: str, limits: Limits) -> str:
     if not (name.strip() and name.isprintable() and len(name) <= limits.name_characters):
         raise InvalidRequest(Message("dataset-name-form", maximum=limits.name_characters), pointer="/name")
     return name
+
+
+def open_service(ground: Ground) -> DatasetService:
+    """The service on what all capabilities stand on."""
+    return DatasetService(
+        store=DatasetStore(ground.engine),
+        limits=ground.settings.limits,
+        new_id=lambda: ground.new_id("ds_"),
+        quota=ground.quota,
+    )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
+from saiten.core.messages import Message
 from saiten_server.core.errors import NotFound, UnknownRubric
 from saiten_server.core.rubric import Composite, Example, LinearComposite, Rubric
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import language_of, mark
 from saiten_server.platform.web.page import MOST_PAIRS, PageRoute, Piece, Project, compare_texts, render, replace_text
 from saiten_server.scoring.rubrics.files import RubricSource
-
-if TYPE_CHECKING:
-    pass
-from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 

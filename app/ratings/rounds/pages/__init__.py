@@ -1,1 +1,1 @@
-"""Pages of rating rounds."""
+"""Rounds for those who set them up and those who are invited."""

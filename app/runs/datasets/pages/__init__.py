@@ -1,1 +1,1 @@
-"""Pages of datasets."""
+"""Uploaded files and datasets."""

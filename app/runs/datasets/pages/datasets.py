@@ -40,6 +40,7 @@ from saiten_server.platform.web.request_limits import count_request
 from saiten_server.providers.registry import is_baseline
 from saiten_server.runs import names as run_names
 from saiten_server.runs.answers import keep_under
+from saiten_server.runs.datasets.service import DatasetService
 from saiten_server.runs.datasets.values import Dataset
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.summary import SYSTEM
@@ -69,7 +70,7 @@ async def list_datasets(request: Request, container: Serving, project: Project) 
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
-    found = await container.dashboard.datasets.list(project, after=after, limit=PAGE + 1)
+    found = await container.find(DatasetService).list(project, after=after, limit=PAGE + 1)
     shown = found[:PAGE]
     last = write_cursor(shown[-1].created_at, shown[-1].id) if len(found) > PAGE else None
     return render(
@@ -144,7 +145,7 @@ def list_rubrics(container: Container, dataset: Dataset) -> list[Rubric]:
 @router.get("/{dataset_id}")
 async def show_dataset(request: Request, container: Serving, project: Project, dataset_id: str) -> Response:
     """The dataset, what scoring it would take, and the runs that did."""
-    dataset = await container.dashboard.datasets.find(project, dataset_id)
+    dataset = await container.find(DatasetService).find(project, dataset_id)
     asked = {name: value.strip() for name, value in request.query_params.items() if name != "kept"}
     draft = read_draft(asked, dataset, list_rubrics(container, dataset))
     return await show(request, container, project, dataset, draft)
@@ -160,7 +161,7 @@ async def show(
     error: SaitenError | None = None,
 ) -> Response:
     """The page; of an error its faults."""
-    datasets, judge = container.dashboard.datasets, container.scoring.context.judge
+    datasets, judge = container.find(DatasetService), container.scoring.context.judge
     estimate: EstimateReport | PendingComputation | None = None
     if draft.rubric and error is None:
         try:
@@ -202,7 +203,7 @@ async def show(
 async def take_in(container: Container, project: str, dataset: Dataset, draft: RunDraft, spool: Spool) -> Intake:
     """The batch that the form asks for. Raises InvalidRequest."""
     options = draft.options(dataset, container.settings.limits.metadata_entries)
-    document = container.dashboard.datasets.document(dataset, options)
+    document = container.find(DatasetService).document(dataset, options)
     intake = await container.batches.take_in(document, spool, ndjson=True)
     settled = await settle_for(project, intake.options, container.governance.policies)
     return replace(intake, options=settled)
@@ -241,7 +242,7 @@ def time_of(batch: Batch) -> float | None:
 
 async def read_sample(container: Container, dataset: Dataset) -> list[Mapping[str, Any]]:
     """The first items, those that are not too long to be shown."""
-    async for part in container.dashboard.datasets.content(dataset):
+    async for part in container.find(DatasetService).content(dataset):
         lines = part[: SHOWN_BYTES * SHOWN].split(b"\n")[:SHOWN]
         return [json.loads(line) for line in lines if line.endswith(b"}") and len(line) <= SHOWN_BYTES]
     return []
@@ -251,7 +252,7 @@ async def read_sample(container: Container, dataset: Dataset) -> list[Mapping[st
 async def start_run(request: Request, container: Serving, project: WritableProject, dataset_id: str) -> Response:
     """Scores the dataset and redirects to the run. A form that is sent twice starts one run."""
     form = await read_form(request)
-    dataset = await container.dashboard.datasets.find(project, dataset_id)
+    dataset = await container.find(DatasetService).find(project, dataset_id)
     names = ("rubric", "name", "system", "build", "path", "samples", "explain", "budget")
     draft = read_draft({name: form.get(name) for name in names}, dataset, ())
     try:
@@ -285,9 +286,9 @@ async def accept(request: Request, container: Container, dataset: Dataset, draft
 @router.get("/{dataset_id}/items")
 async def download_items(request: Request, container: Serving, project: Project, dataset_id: str) -> Response:
     """The items as NDJSON."""
-    dataset = await container.dashboard.datasets.find(project, dataset_id)
+    dataset = await container.find(DatasetService).find(project, dataset_id)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{dataset.id}.ndjson"'}
-    return StreamingResponse(container.dashboard.datasets.content(dataset), headers=headers, media_type=NDJSON)
+    return StreamingResponse(container.find(DatasetService).content(dataset), headers=headers, media_type=NDJSON)
 
 
 @router.get("/{dataset_id}/delete")
@@ -295,13 +296,15 @@ async def ask_before_erasure(
     request: Request, container: Serving, project: WritableProject, dataset_id: str
 ) -> Response:
     """Says what would be lost."""
-    return render(request, "dataset_delete.html", dataset=await container.dashboard.datasets.find(project, dataset_id))
+    return render(
+        request, "dataset_delete.html", dataset=await container.find(DatasetService).find(project, dataset_id)
+    )
 
 
 @router.post("/{dataset_id}/delete")
 async def erase_dataset(request: Request, container: Serving, project: WritableProject, dataset_id: str) -> Response:
     """Removes the dataset. Runs that scored it stay."""
     await read_form(request)
-    await container.dashboard.datasets.erase(project, dataset_id)
+    await container.find(DatasetService).erase(project, dataset_id)
     await note(request, container, "dataset.erased", dataset_id)
     return redirect("/datasets")

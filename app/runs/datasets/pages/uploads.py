@@ -27,7 +27,7 @@ from saiten_server.platform.web.page import (
 )
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.platform.web.request_limits import count_request
-from saiten_server.runs.datasets.service import PART_BYTES, check_name, name_of
+from saiten_server.runs.datasets.service import PART_BYTES, DatasetService, check_name, name_of
 from saiten_server.runs.datasets.values import FileQuestion, FileReport, UploadedFile
 from saiten_server.runs.intake import translate_errors
 
@@ -104,7 +104,7 @@ async def receive_file(request: Request, container: Serving, project: WritablePr
         return show_form(request, container, missing=True)
     try:
         name = read_file_name(file.filename or "")
-        upload_id = await container.dashboard.datasets.upload(project, name, pieces_of(file))
+        upload_id = await container.find(DatasetService).upload(project, name, pieces_of(file))
     finally:
         await file.close()
     return redirect(f"/datasets/uploads/{upload_id}")
@@ -215,7 +215,7 @@ async def show_upload(request: Request, container: Serving, project: WritablePro
     """What the file holds, and which column is what. Redirects to the dataset where the file was kept."""
     asked = read_question(request, lambda name: request.query_params.get(name, "").strip())
     try:
-        upload = await container.dashboard.datasets.find_upload(project, upload_id)
+        upload = await container.find(DatasetService).find_upload(project, upload_id)
         return await show_report(request, container, project, upload, asked)
     except NotFound as error:
         return await lead_to_kept(container, project, upload_id, error)
@@ -235,7 +235,7 @@ async def keep_upload(request: Request, container: Serving, project: WritablePro
 
 async def lead_to_kept(container: Container, project: str, upload_id: str, error: NotFound) -> Response:
     """Redirects to the dataset that the file became; raises the error where it became none."""
-    dataset = await container.dashboard.datasets.find_kept(project, upload_id)
+    dataset = await container.find(DatasetService).find_kept(project, upload_id)
     if dataset is None:
         raise error
     return redirect(query(f"/datasets/{dataset.id}", kept="new"))
@@ -243,7 +243,7 @@ async def lead_to_kept(container: Container, project: str, upload_id: str, error
 
 async def keep_or_discard(request: Request, container: Container, project: str, upload_id: str, form: Form) -> Response:
     """Does with the file what the form says. Raises NotFound where it is gone, also meanwhile."""
-    datasets = container.dashboard.datasets
+    datasets = container.find(DatasetService)
     upload = await datasets.find_upload(project, upload_id)
     if form.get("action") == "discard":
         await datasets.store.discard(upload.id)
@@ -271,7 +271,7 @@ async def show_report(
     fault: Message | None = None,
 ) -> Response:
     """The page of the file."""
-    datasets = container.dashboard.datasets
+    datasets = container.find(DatasetService)
     key = ("upload", upload.id, asked)
     found = await container.dashboard.readings.get(
         project, key, lambda: datasets.look(project, upload, asked), wait_seconds=WAIT_SECONDS

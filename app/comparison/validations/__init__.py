@@ -1,0 +1,1 @@
+"""Documents that are checked before they are sent."""
