@@ -12,8 +12,7 @@ from saiten.commands.markdown import tell_sequence
 from saiten.core.messages import Message
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.sequences.gate import find_sound, is_mended, judge_in_sequence
-from saiten_server.comparison.sequences.values import GateSequence, SequenceBuild, SequenceDrop
-from saiten_server.comparison.values import ComparedRun, GateReport, GateRule
+from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateSequence, SequenceBuild, SequenceDrop
 from saiten_server.core.model import tell
 from saiten_server.stats.sequences import describe_builds, look
 from tests.support.batches import START

@@ -32,8 +32,7 @@ from saiten_server.comparison.gate import (
 )
 from saiten_server.comparison.gate_plan import PlannedRule, plan
 from saiten_server.comparison.pairing import find_partners, match_runs, number_units
-from saiten_server.comparison.sequences.values import GateSequence, SequenceDrop, SequenceMark
-from saiten_server.comparison.values import ComparedRun, GateReport
+from saiten_server.comparison.values import ComparedRun, GateReport, GateSequence, SequenceDrop, SequenceMark
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats.observations import Floats, Integers, Mask
