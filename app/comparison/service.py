@@ -22,8 +22,7 @@ from saiten_server.analyses.requests import (
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.disagreements import Disagreements, find_disagreements
 from saiten_server.comparison.gates.service import GateArchive
-from saiten_server.comparison.given_run import ROLES, Role, RunSource, batch_of
-from saiten_server.comparison.given_runs import GivenResults
+from saiten_server.comparison.given_runs import ROLES, GivenResults, Role, RunSource, batch_of
 from saiten_server.comparison.judge_checks.service import AnchorCheck
 from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
 from saiten_server.comparison.links.service import LinkService, use_link

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from saiten_server.comparison.given_bodies import Given, read_runs, receive_runs
-from saiten_server.comparison.given_run import batch_of
+from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.values import GateReport
 from saiten_server.core.model import Value

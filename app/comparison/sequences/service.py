@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from saiten.core.messages import Message
-from saiten_server.comparison.given_run import batch_of
+from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.runs import find_batch
 from saiten_server.comparison.sequences.store import SequenceStore
