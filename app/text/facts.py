@@ -28,9 +28,11 @@ from saiten_server.text.fact_patterns import (
     Lists,
     is_script,
     lists_for,
+    load,
+    quote,
     read_number,
+    words_in,
 )
-from saiten_server.text.fault_words import load, quote, words_in
 from saiten_server.text.japanese import JapaneseToken
 from saiten_server.text.passages import Sentence, as_seen, split_sentences
 
