@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from saiten_server import __version__
 from saiten_server.container import Container, announce, open_container, warming, working
 from saiten_server.core.batch import Batch
-from saiten_server.governance.api import operations
+from saiten_server.governance.api import mount_assets
 from saiten_server.platform.capability import CAPABILITIES, find_parts
 from saiten_server.platform.settings import Settings, open_tracing
 from saiten_server.platform.web import openapi, page, problems, reference
@@ -105,7 +105,7 @@ def create_application(settings: Settings) -> FastAPI:
     # start, and matches every request twice.
     routes = application.router.routes
     routes.extend(find_routes("api"))
-    operations.mount_assets(application)
+    mount_assets(application)
     # Pages come after the API's routes, so that none of them hides one.
     routes.extend(sorted([*page.router.routes, *find_routes("pages"), *reference.router.routes], key=is_general))
     routes.extend(page.assets.routes)

@@ -19,29 +19,27 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.gates.service import GateArchive
 from saiten_server.comparison.gates.store import GateStore
-from saiten_server.comparison.judge_checks.service import AnchorCheck
-from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.judge_checks.service import AnchorCheck, AnchorStore
 from saiten_server.comparison.links.service import LinkService
 from saiten_server.comparison.links.store import LinkStore
 from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences.service import SequenceService
 from saiten_server.comparison.sequences.store import SequenceStore
 from saiten_server.comparison.service import ComparisonService
-from saiten_server.erasure.retention import Retention
+from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.explorer.cases import CaseExplorer
 from saiten_server.explorer.overview import Overviews
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
-from saiten_server.platform.caches import CallCache
 from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
 from saiten_server.platform.flow_state import FlowLimits, FlowState, LocalFlowState
 from saiten_server.platform.helpers import Helpers, open_process
 from saiten_server.platform.memory import set_aside
-from saiten_server.platform.memory_cache import MemoryCallCache, NearCallCache, NoCallCache
+from saiten_server.platform.memory_cache import CallCache, MemoryCallCache, NearCallCache, NoCallCache
 from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
@@ -50,18 +48,17 @@ from saiten_server.providers import registry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.flow_control import FlowControl
 from saiten_server.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
-from saiten_server.ratings.rounds.invitations import InvitationStore
-from saiten_server.ratings.rounds.service import RoundService
+from saiten_server.ratings.rounds.service import InvitationStore, RoundService
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.store import RatingStore
-from saiten_server.runs.queue import AsyncioJobQueue, JobQueue
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.runs.service import BatchService, QueueLimits
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import ResultBrowser
 from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.store.search import TextSearch
+from saiten_server.runs.work import AsyncioJobQueue, JobQueue
 from saiten_server.runs.worker import BatchWorker, window_of
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.relevance import Relevance

@@ -25,6 +25,7 @@ from scipy.stats import multivariate_normal
 
 from saiten.core.messages import Message
 from saiten_server.core.reliability import STRONG
+from saiten_server.stats.correlation import find_tail
 from saiten_server.stats.correlation_intervals import (
     Coefficient,
     Difference,
@@ -37,7 +38,6 @@ from saiten_server.stats.correlation_intervals import (
 )
 from saiten_server.stats.observations import Floats, Integers
 from saiten_server.stats.statistics import kendall, pearson, spearman
-from saiten_server.stats.validity import find_tail
 
 RUNS = 2_000
 SIZES = (20, 40, 100, 200)

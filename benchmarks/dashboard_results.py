@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from benchmarks.gate import SHARES, cut
 from saiten_server.core.batch import Candidate, Entry, Failure
-from saiten_server.core.composites import compose
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.evaluation import (
     AspectResult,
@@ -24,7 +23,7 @@ from saiten_server.core.evaluation import (
     Unrated,
     Warned,
 )
-from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.rubric import Aspect, Rubric, compose
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from saiten_server.scoring.record import blend_aspect
 

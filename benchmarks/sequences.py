@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from saiten_server.comparison.sequences.mending import find_sound, is_mended
-from saiten_server.comparison.sequences.values import SequenceDrop
+from saiten_server.comparison.sequences.gate import find_sound, is_mended
+from saiten_server.comparison.values import SequenceDrop
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.sequences import Builds, Looks, describe_builds, look, spend
 

@@ -300,7 +300,7 @@ def test_opening_the_service_loads_nothing_heavy(services: dict[str, set[str]]) 
 
 
 def test_what_serves_loads_nothing_heavy(services: dict[str, set[str]]) -> None:
-    assert {"uvicorn", "saiten_server.governance.api.operations"} <= services["server"]
+    assert {"uvicorn", "saiten_server.governance.api"} <= services["server"]
     assert services["server"] & (HEAVY | EYES) == set()
 
 

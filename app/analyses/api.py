@@ -13,9 +13,8 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.reports import Report
 from saiten_server.core.validation import validate
-from saiten_server.platform.web.answers import answer_in_language
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
-from saiten_server.platform.web.dependencies import Serving, may_write
+from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_lines
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])

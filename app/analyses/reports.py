@@ -21,10 +21,9 @@ from saiten_server.analyses.requests import (
     Values,
     WinRatesRequest,
 )
-from saiten_server.core.composites import evaluate
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import Report
-from saiten_server.core.rubric import LinearComposite, Rubric
+from saiten_server.core.rubric import LinearComposite, Rubric, evaluate
 from saiten_server.core.validation import MOST_NAME, clip
 from saiten_server.runs.summaries import bounds_of
 from saiten_server.scoring.rubrics.files import RubricSource

@@ -21,16 +21,19 @@ from saiten.commands.output import figure as write_cell
 from saiten.core.language import mark, tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
-from saiten_server.analyses.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
-from saiten_server.analyses.reference_values import (
+from saiten_server.analyses.reference_metrics import (
     FIGURES,
+    NO_REFERENCE,
     Figure,
     FigureCorrelation,
     FigureMean,
     ItemFigures,
     Language,
     MetricItem,
+    MetricTools,
     ReferenceReport,
+    measure,
+    summarise,
 )
 from saiten_server.cli.analysis_input import read_whole
 from saiten_server.cli.process import say

@@ -18,7 +18,7 @@ from saiten.core.language import tell
 from saiten_server.cli.process import bind, resolve
 from saiten_server.container import Container, announce, open_container, warming
 from saiten_server.core.errors import SettingsInvalid
-from saiten_server.governance.api.operations import create_probes
+from saiten_server.governance.api import create_probes
 from saiten_server.platform.memory import tune_collection
 from saiten_server.platform.settings import Settings, find_unknown, open_tracing, read_settings
 from saiten_server.platform.telemetry import configure_logging

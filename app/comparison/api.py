@@ -10,9 +10,8 @@ from saiten_server.comparison.given_bodies import read_runs, receive_runs
 from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
 from saiten_server.comparison.requests import ComparisonRequest
 from saiten_server.comparison.values import Comparison
-from saiten_server.platform.web.answers import answer_in_language, tell_value
 from saiten_server.platform.web.body import JSON, body_of, while_connected
-from saiten_server.platform.web.dependencies import Serving
+from saiten_server.platform.web.dependencies import Serving, answer_in_language, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.scoring.idempotency import once
 from saiten_server.scoring.limits import evaluating, require_place, require_price

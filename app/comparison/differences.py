@@ -25,7 +25,7 @@ from saiten_server.core.reports import PairedWins
 from saiten_server.core.rubric import split_name
 from saiten_server.core.signature import NONE, read_comparable
 from saiten_server.runs.summary import Kind, MeasureKey
-from saiten_server.stats import power, resampling, skewness, statistics
+from saiten_server.stats import power, resampling, statistics
 from saiten_server.stats.observations import Floats, Integers, Mask, count_keys
 from saiten_server.stats.phrases import join_clauses, tell_count
 from saiten_server.stats.statistics import adjust_holm
@@ -465,7 +465,7 @@ def estimate_difference(sides: Sides, alpha: float) -> resampling.IntervalEstima
         return found
     down, up = (
         max(
-            skewness.find_unseen_shift(weighed.mean, weighed.error, room, units, alpha)
+            resampling.find_unseen_shift(weighed.mean, weighed.error, room, units, alpha)
             for room, units in sides.find_rooms(falls=falls)
         )
         for falls in (False, True)
@@ -486,9 +486,9 @@ def find_p(sides: Sides, alpha: float, generator: np.random.Generator, flips: in
         signs = resampling.permute_runs(ours, theirs, generator, flips=flips)
     if not weighed.mean:
         return {"p": signs}
-    skewed = skewness.find_skewed_p(weighed.mean, weighed.parts, weighed.freedom)
+    skewed = resampling.find_skewed_p(weighed.mean, weighed.parts, weighed.freedom)
     unseen = max(
-        skewness.find_unseen_p(weighed.mean, weighed.error, room, units)
+        resampling.find_unseen_p(weighed.mean, weighed.error, room, units)
         for room, units in sides.find_rooms(falls=weighed.mean < 0)
     )
     p = max(signs, skewed, unseen)
@@ -500,7 +500,7 @@ def find_reached(sides: Sides, level: float) -> float:
     show none."""
     weighed = sides.weighed
     least = max(
-        skewness.find_least_mean(level, weighed.error, room, units) for room, units in sides.find_rooms(falls=True)
+        resampling.find_least_mean(level, weighed.error, room, units) for room, units in sides.find_rooms(falls=True)
     )
     margin = least + statistics.find_power_quantile(weighed.freedom) * weighed.error if least else 0.0
     if not sides.paired:

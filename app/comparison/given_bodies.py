@@ -13,8 +13,7 @@ from fastapi import Request
 
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_line
-from saiten_server.comparison.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
-from saiten_server.comparison.given_runs import GivenResults
+from saiten_server.comparison.given_runs import ROLES, RUN, GivenLine, GivenResult, GivenResults, GivenRun, Role
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import InvalidDocument, name_line, validate

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import Seed
-from saiten_server.comparison.given_run import GivenRun, RunSource
+from saiten_server.comparison.given_runs import GivenRun, RunSource
 from saiten_server.comparison.judge_checks.values import JudgeCheck
 from saiten_server.comparison.links.values import LinkId
 from saiten_server.comparison.values import ChosenTest, Estimate, GateRule

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from saiten.core.messages import Message
 from saiten_server.comparison.values import ComparedRun, GateRule
 from saiten_server.core.batch import Batch
-from saiten_server.core.composites import compose
 from saiten_server.core.conversation import ANY_CODE, CODES, FAULTY_TURNS, FINDING, KIND_CODES, FaultyTurns, list_codes
 from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import NotFound
 from saiten_server.core.model import digest, key_of
-from saiten_server.core.rubric import Rubric
+from saiten_server.core.rubric import Rubric, compose
 from saiten_server.runs.summaries import bounds_of
 from saiten_server.runs.summary import MeasureKey
 

@@ -19,12 +19,10 @@ from saiten_server.analyses.requests import (
     JudgesRequest,
     WinRatesRequest,
 )
-from saiten_server.comparison.badges import asked_of, attach_states, measures_of
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.disagreements import Disagreements, find_disagreements
 from saiten_server.comparison.gates.service import GateArchive
-from saiten_server.comparison.given_run import ROLES, Role, RunSource, batch_of
-from saiten_server.comparison.given_runs import GivenResults
+from saiten_server.comparison.given_runs import ROLES, GivenResults, Role, RunSource, batch_of
 from saiten_server.comparison.judge_checks.service import AnchorCheck
 from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
 from saiten_server.comparison.links.service import LinkService, use_link
@@ -32,7 +30,15 @@ from saiten_server.comparison.links.values import StoredLink
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.comparison.runs import RunReader, best_of, find_batch
 from saiten_server.comparison.sequences.service import SequenceService
-from saiten_server.comparison.values import ComparedRun, Comparison, CorrectedMeasure, GateReport
+from saiten_server.comparison.values import (
+    ComparedRun,
+    Comparison,
+    CorrectedMeasure,
+    GateReport,
+    asked_of,
+    attach_states,
+    measures_of,
+)
 from saiten_server.core.batch import Baseline, Batch
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownAspect

@@ -1,4 +1,9 @@
-"""Two runs side by side, the gate that makes a CI verdict of them, and the items and systems that differ most."""
+"""Two runs side by side, the gate that makes a CI verdict of them, and the items and systems that differ most.
+
+The reliability of judges in comparisons and reports of gates.
+
+A sequence of builds that gates judge against one baseline, with one error rate for all of them.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +16,64 @@ from pydantic import Field, computed_field, model_validator
 
 from saiten.core.messages import Message
 from saiten_server.comparison.links.values import LinkMark
-from saiten_server.comparison.sequences.values import SequenceMark
 from saiten_server.core.access import TextKeeping
 from saiten_server.core.conversation import ANY_CODE, FINDING
-from saiten_server.core.model import Finite, Location, Value, is_none, listed, refuse
+from saiten_server.core.model import Finite, Location, Sentence, Telling, Value, is_none, listed, refuse
 from saiten_server.core.reliability import State
 from saiten_server.core.reports import CorrectedFigure, Interval, Looks, PairedWins, SharedRaters, Undefined
-from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.runs.summary import Kind
 
 if TYPE_CHECKING:
     from saiten_server.runs.frame import RunFrame
+
+SequenceName = Annotated[str, Field(min_length=1, max_length=256, description="the sequence's name in its project")]
+
+
+class SequenceDrop(Value):
+    """A drop, or a rise of findings, that a sequence found and that is not mended. Builds fail until it is."""
+
+    night: int = Field(description="the place of the build that failed by it first")
+    first: int = Field(description="the place of the earliest of the newest builds that it was found in")
+    size: float = Field(description="by how much these lay on the bad side of the baseline, in points")
+
+
+class SequenceBuild(Value):
+    """A build of a sequence."""
+
+    night: int = Field(description="its place, from 1; what a place may spend of alpha stays spent")
+    batch: str | None = Field(description="null once it was erased")
+    judged_at: Annotated[datetime, Field(strict=False, description="when it was judged first")]
+    verdict: Literal["pass", "fail", "inconclusive"] = Field(description="what its gate said last")
+    drops: dict[str, SequenceDrop] | None = Field(
+        default=None, description="by what rules name, what was not mended with it; null where that was not kept"
+    )
+
+
+class GateSequence(Value):
+    """A sequence of builds. It ends when its baseline is erased."""
+
+    name: str
+    baseline: str = Field(description="the batch that all builds are judged against")
+    alpha: float = Field(description="how often, at most, any build of the whole sequence fails if nothing changed")
+    started_at: Annotated[datetime, Field(strict=False, description="when its first build was judged")]
+    builds: Annotated[tuple[SequenceBuild, ...], listed()] = Field(
+        default=(), description="in their order; empty in the list of all sequences"
+    )
+
+
+class SequenceMark(Value):
+    """The place of a gate in a sequence of builds."""
+
+    name: str
+    night: int = Field(description="the candidate's place, from 1")
+    alpha: float = Field(description="how often, at most, any build of the whole sequence fails if nothing changed")
+    level: float = Field(description="what this place may spend of it")
+    builds: int = Field(description="earlier builds that this one is looked at with")
+    noise: dict[str, float] = Field(
+        description="by what rules name, the standard deviation between builds that their items do not explain"
+    )
+    drops: dict[str, SequenceDrop] = Field(default={}, description="by what rules name, what is not mended")
+
 
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
@@ -413,3 +465,23 @@ class SystemMatrix(Value):
     rows: Annotated[tuple[Annotated[tuple[SystemCell | None, ...], listed()], ...], listed()] = Field(
         description="a row by system, in it a cell by system; null on the diagonal"
     )
+
+
+def measures_of(comparison: Comparison) -> list[str]:
+    """Every measure of the comparison, by the names that rules have for them."""
+    return [*comparison.aspects, *comparison.composites, *(f"{name}.blended" for name in comparison.blended)]
+
+
+def asked_of(report: GateReport) -> list[str]:
+    """Every measure that the gate looked at."""
+    compared = measures_of(report.comparison) if report.comparison is not None else []
+    return [*dict.fromkeys([*(rule.named for rule in report.rules if rule.code is None), *compared])]
+
+
+def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
+    """The gate's report with the state beside each measure, in its comparison as well."""
+    comparison = report.comparison
+    if comparison is not None:
+        own = {name: states[name] for name in measures_of(comparison)}
+        comparison = comparison.model_copy(update={"reliability": own})
+    return report.model_copy(update={"comparison": comparison, "reliability": dict(states)})

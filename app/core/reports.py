@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from saiten.core.messages import Message
-from saiten_server.core.model import Finite, Value, listed
-from saiten_server.core.sentences import Sentence, Telling
+from saiten_server.core.model import Finite, Sentence, Telling, Value, listed
 
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 

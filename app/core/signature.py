@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from saiten.core.wording import read_signature
-from saiten_server.core.composites import depends_on_runs
 from saiten_server.core.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from saiten_server.core.model import canonical_json
-from saiten_server.core.rubric import Rubric
+from saiten_server.core.rubric import Rubric, depends_on_runs
 
 __all__ = ["read_signature"]
 

@@ -71,7 +71,7 @@ from saiten_server.runs.store.search import remove_index, remove_places
 from saiten_server.runs.store.views import ENDED
 from saiten_server.runs.summary import measure_failure, tally_results
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
-from saiten_server.scoring.stored import STORED, read_candidate, read_evaluation, read_trace, replace_parts
+from saiten_server.scoring.store import STORED, read_candidate, read_evaluation, read_trace, replace_parts
 
 AT_ONCE = 500
 """Candidates or evaluations of one transaction."""

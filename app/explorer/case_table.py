@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saiten_server.comparison.pairing import find_shared_ids
-from saiten_server.runs.browsing import CasePage, CaseQuery, CaseRow, CaseScale
 from saiten_server.runs.frame import JUDGED_KINDS, Flags, Label, RunFrame
+from saiten_server.runs.result import CasePage, CaseQuery, CaseRow, CaseScale
 from saiten_server.runs.summary import flat_name
 from saiten_server.stats.observations import Floats, Integers
 

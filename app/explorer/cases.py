@@ -18,7 +18,7 @@ from saiten_server.platform.computations import Computations, PendingComputation
 from saiten_server.ratings.reliability import read_ratings
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import StoredRating
-from saiten_server.runs.browsing import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
+from saiten_server.runs.result import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
 from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.summaries import bounds_of

@@ -11,7 +11,7 @@ from saiten_server.core.access import AuditEvent, ProjectPolicy
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
 from saiten_server.governance.store import AuditLog, PolicyStore
-from saiten_server.platform.caches import RecentValues
+from saiten_server.platform.memory_cache import RecentValues
 
 Asked = TypeVar("Asked", EvaluationRequest, ConversationRequest, BatchOptions)
 

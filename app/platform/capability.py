@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.settings import Settings
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from saiten_server.platform.caches import CallCache, Turn
+from saiten_server.platform.memory_cache import CallCache, Turn
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.ports import RequestScope
 

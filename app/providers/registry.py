@@ -27,8 +27,8 @@ from saiten.core.plain_text import printable
 from saiten_server.core.errors import SettingsInvalid
 
 if TYPE_CHECKING:
-    from saiten_server.platform.caches import CallCache
     from saiten_server.platform.flow_state import FlowState
+    from saiten_server.platform.memory_cache import CallCache
     from saiten_server.platform.settings import Settings
     from saiten_server.platform.telemetry import Telemetry
     from saiten_server.providers.call_cache import CachedCalls

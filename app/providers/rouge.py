@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from saiten_server.providers.ports import MetricUnavailable, Overlap, Rouge, Words
-from saiten_server.text.tagger import JapaneseTagger
+from saiten_server.text.japanese import JapaneseTagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
 WORD = re.compile(r"\w+")

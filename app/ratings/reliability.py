@@ -34,7 +34,7 @@ from saiten_server.core.reliability import (
 )
 from saiten_server.core.reports import CorrelationReport, RatingsUsed, Report
 from saiten_server.core.signature import read_signature, sign
-from saiten_server.platform.caches import RecentValues
+from saiten_server.platform.memory_cache import RecentValues
 from saiten_server.platform.tasks import end_tasks
 from saiten_server.platform.telemetry import working_on
 from saiten_server.ratings.store import RatingStore

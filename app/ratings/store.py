@@ -42,7 +42,7 @@ from saiten_server.ratings.values import (
 )
 from saiten_server.runs.result import Result
 from saiten_server.runs.store.rows import RECEIVING, ROWS
-from saiten_server.scoring.stored import STORED
+from saiten_server.scoring.store import STORED
 
 METHOD = "|validation:within-systems"
 """What the judge of a stored validation ends with: how it was computed. One by an earlier method is neither read nor

@@ -32,7 +32,6 @@ from saiten_server.core.evaluation import Evaluation, Metadata
 from saiten_server.core.model import Value
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
-from saiten_server.platform.web.answers import tell_value
 from saiten_server.platform.web.body import JSON, NDJSON, Upload, invalid_json
 from saiten_server.platform.web.dependencies import (
     METADATA,
@@ -43,6 +42,7 @@ from saiten_server.platform.web.dependencies import (
     read_cursor,
     read_metadata,
     refuse_other_queries,
+    tell_value,
     write_cursor,
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads

@@ -11,10 +11,9 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 
 from saiten_server.core.batch import INTERNAL
 from saiten_server.core.errors import StoreError
-from saiten_server.platform.caches import CallCache
-from saiten_server.runs.queue import JobQueue, QueueUnavailable
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.runs.store.batches import BatchStore
-from saiten_server.runs.work import CHUNK_SIZE, ChunkJob, Committed, FinishedCandidate
+from saiten_server.runs.work import CHUNK_SIZE, ChunkJob, Committed, FinishedCandidate, JobQueue, QueueUnavailable
 
 logger = logging.getLogger("saiten.batches")
 

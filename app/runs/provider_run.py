@@ -32,7 +32,7 @@ from saiten_server.core.errors import (
     UpstreamError,
 )
 from saiten_server.core.redaction import ERASED
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, run_together
 from saiten_server.platform.threads import work_through
 from saiten_server.providers.ports import (
@@ -41,18 +41,20 @@ from saiten_server.providers.ports import (
     DeferredCall,
     DeferringJudge,
     JudgingTask,
+    KeptReply,
+    Leftover,
     ProviderAnswer,
     ProviderBatch,
+    ProviderPart,
     RequestScope,
     Translated,
     Translator,
 )
-from saiten_server.providers.provider_batch import KeptReply, Leftover, ProviderPart
 from saiten_server.runs.attempt import PAUSING
 from saiten_server.runs.commits import enqueue, forget_calls
-from saiten_server.runs.queue import JobQueue
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.provider_batches import ProviderBatchStore
+from saiten_server.runs.work import JobQueue
 from saiten_server.scoring.case import Case, open_case
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.masked_rejudging import find_masked

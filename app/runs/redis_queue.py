@@ -25,8 +25,7 @@ from saq.types import PartialTimersDict
 from saq.worker import Worker
 
 from saiten_server.platform.tasks import cancel_for_good
-from saiten_server.runs.queue import Handler, QueueUnavailable, TaskPool
-from saiten_server.runs.work import ChunkJob
+from saiten_server.runs.work import ChunkJob, Handler, QueueUnavailable, TaskPool
 
 logger = logging.getLogger("saiten.queue")
 

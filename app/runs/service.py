@@ -21,19 +21,19 @@ from saiten_server.core.errors import (
     StoreError,
 )
 from saiten_server.core.rubric import split_name
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql.tables import can_store
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.document import BatchReader
 from saiten_server.runs.estimates import admit, estimate, settle_unit
 from saiten_server.runs.intake import Intake, Spool, store_batch, take_in
 from saiten_server.runs.provider_run import ProviderRun
-from saiten_server.runs.queue import JobQueue
 from saiten_server.runs.quota import StorageQuota, expect_bytes
 from saiten_server.runs.result import Result
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summaries import Summaries
 from saiten_server.runs.summary import Summary
+from saiten_server.runs.work import JobQueue
 from saiten_server.scoring.evaluate import ScoringContext
 
 logger = logging.getLogger("saiten.batches")

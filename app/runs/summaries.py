@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import EXPIRED, Batch, Counts
-from saiten_server.core.composites import range_of
 from saiten_server.core.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS
 from saiten_server.core.errors import JudgeReplyInvalid, StoreError
-from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.runs.summary import (
     BLENDED,
     BUILD,
@@ -298,7 +297,7 @@ def rank_kinds(frame: RunFrame) -> tuple[FixFirst, ...]:
     and what has no weight last. numpy and scipy are loaded here."""
     import numpy as np
 
-    from saiten_server.stats.priorities import weigh_fault
+    from saiten_server.stats.severity import weigh_fault
 
     overall = frame.read(("aspect", OVERALL))
     rated = np.flatnonzero(~np.isnan(overall) & ~np.isnan(frame.count_faults(KIND_CODES[0])))

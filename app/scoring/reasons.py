@@ -1,4 +1,7 @@
-"""Asking the judge for the reasons of a stored evaluation, for the API and the pages."""
+"""Asking the judge for the reasons of a stored evaluation, for the API and the pages.
+
+The judge's reasons, asked for after it rated: a second evaluation, which changes no rating of the first.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,72 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 
 from saiten.core.messages import Message
-from saiten_server.core.errors import NotFound, PriceUnknown
-from saiten_server.core.evaluation import Evaluation
+from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown
+from saiten_server.core.evaluation import Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
+from saiten_server.core.redaction import is_covered
+from saiten_server.core.rubric import name_version
 from saiten_server.governance.policies import settle_for
 from saiten_server.scoring.admission import CappedPurse, admit
 from saiten_server.scoring.evaluate import evaluate
-from saiten_server.scoring.explanation import plan_explanation, read_explanation, reasons_of
 from saiten_server.scoring.limits import evaluating, has_price, require_price
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
+
+
+def reasons_of(evaluation: Evaluation) -> dict[str, str]:
+    """The judge's reasons by aspect, given at once or when it was asked again."""
+    given = {name: one.reason for name, one in evaluation.aspects.items()}
+    later = {name: one.reason for name, one in evaluation.explained.aspects.items()} if evaluation.explained else {}
+    return {name: reason for name in {**later, **given} if (reason := given.get(name) or later.get(name))}
+
+
+def is_explainable(evaluation: Evaluation, response: str, judge: str) -> bool:
+    """Whether a judge of the kind `judge` may be asked for reasons: it rated the response and gave none, was not asked
+    again, and the text is still there. Of a conversation it always gives reasons."""
+    return (
+        evaluation.explained is None
+        and evaluation.findings is None
+        and evaluation.judge.kind == judge
+        and not is_covered(response)
+        and not reasons_of(evaluation)
+        and any(one.unrated is None for one in evaluation.aspects.values())
+    )
+
+
+def plan_explanation(record: Record, judge: str) -> EvaluationRequest:
+    """What a judge of the kind `judge` is asked for the reasons: once, by the same version of the rubric, on one path,
+    without a blend. Raises NotFound where there is no text any more, and InvalidRequest for what cannot be explained.
+    """
+    asked, found = record.request, record.evaluation
+    if not isinstance(asked, EvaluationRequest):
+        raise InvalidRequest(Message("explanation-of-conversation"))
+    if is_covered(asked.response):
+        raise NotFound(Message("explanation-without-response"))
+    if found.judge.kind != judge:
+        raise InvalidRequest(Message("explanation-other-judge", name=repr(found.judge.kind), judge=repr(judge)))
+    options = asked.judge.model_copy(update={"explain": True, "samples": 1, "expected": False})
+    return asked.model_copy(
+        update={
+            "rubric": name_version(found.rubric.id, found.rubric.version),
+            "path": "source" if asked.path == "both" else asked.path,
+            "relevance": None,
+            "judge": options,
+        }
+    )
+
+
+def read_explanation(evaluation: Evaluation) -> Explanation:
+    """What a second evaluation, with reasons, says of the first."""
+    return Explanation(
+        aspects={
+            name: ExplainedRating(rating=one.rating, reason=one.reason) for name, one in evaluation.aspects.items()
+        },
+        usage=evaluation.usage,
+        signature=evaluation.signature,
+        created_at=evaluation.created_at,
+    )
+
 
 GONE = Message("evaluation-not-found")
 

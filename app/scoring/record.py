@@ -13,7 +13,6 @@ from typing import Literal, Protocol
 
 from saiten_server import __version__
 from saiten_server.core import signature
-from saiten_server.core.composites import blend, compose, compose_runs
 from saiten_server.core.conversation import Finding
 from saiten_server.core.evaluation import (
     AspectResult,
@@ -33,7 +32,7 @@ from saiten_server.core.evaluation import (
     Usage,
     Warned,
 )
-from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.rubric import Aspect, Rubric, blend, compose, compose_runs
 from saiten_server.providers.ports import Judgement, Translated, Verdict
 from saiten_server.scoring.case import Case
 from saiten_server.scoring.masked_rejudging import MaskedJudgement

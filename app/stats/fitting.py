@@ -8,10 +8,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from saiten.core.messages import Message
-from saiten_server.core.composites import transform
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
 from saiten_server.core.reports import BlendFit, CompositeFit
-from saiten_server.core.rubric import LinearComposite
+from saiten_server.core.rubric import LinearComposite, transform
 from saiten_server.core.validation import clip, suggest_name
 from saiten_server.stats import resampling
 from saiten_server.stats.correlation import values_by_unit

@@ -21,7 +21,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import stdtrit
 
-from saiten_server.stats.build_noise import estimate_noise
+from saiten_server.stats.change_points import estimate_noise
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.resampling import count_freedom
 

@@ -28,11 +28,13 @@ from saiten_server.text.fact_patterns import (
     Lists,
     is_script,
     lists_for,
+    load,
+    quote,
     read_number,
+    words_in,
 )
-from saiten_server.text.fault_words import load, quote, words_in
+from saiten_server.text.japanese import JapaneseToken
 from saiten_server.text.passages import Sentence, as_seen, split_sentences
-from saiten_server.text.tagger import JapaneseToken
 
 LONGEST_SENTENCE = 160
 LONGEST_MEMORY = 20_000  # Code points of the user's turns, and of all, in which names are looked for

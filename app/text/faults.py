@@ -17,8 +17,8 @@ from itertools import pairwise
 from saiten.core.plain_text import cut_mark_runs
 from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding
 from saiten_server.core.speech import PolitenessLevel, Register, Sign, settle
+from saiten_server.text.fact_patterns import Words, quote, words_for
 from saiten_server.text.facts import FactBook
-from saiten_server.text.fault_words import Words, quote, words_for
 from saiten_server.text.japanese import JapaneseRegister
 from saiten_server.text.korean import read_korean_level, read_korean_signs
 from saiten_server.text.passages import SENTENCE_END, Sentence, as_seen, open_passage, split_sentences

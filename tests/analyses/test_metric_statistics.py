@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from saiten.core.messages import Message
-from saiten_server.analyses.reference_metrics import compute_perplexity, correlate, draw_other_questions, summarise
-from saiten_server.analyses.reference_values import Figure, ItemFigures, MetricItem
+from saiten_server.analyses.reference_metrics import (
+    Figure,
+    ItemFigures,
+    MetricItem,
+    compute_perplexity,
+    correlate,
+    draw_other_questions,
+    summarise,
+)
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.stats.statistics import FEWEST

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from saiten_server.analyses.reference_metrics import MetricTools, choose_best, measure
-from saiten_server.analyses.reference_values import MetricItem
+from saiten_server.analyses.reference_metrics import MetricItem, MetricTools, choose_best, measure
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.validation import validate
 from saiten_server.providers.ports import EncoderUnavailable, Likelihood, MetricUnavailable, Passage, Rouge, Similarity

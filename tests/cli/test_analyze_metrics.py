@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from saiten.commands.files import InvalidItems
-from saiten_server.analyses.reference_values import FIGURES
+from saiten_server.analyses.reference_metrics import FIGURES
 from saiten_server.cli.analyze_metrics import NO_ENCODER, choose_encoder, command, read_metric_items
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.redaction import DROPPED

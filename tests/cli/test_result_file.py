@@ -8,8 +8,7 @@ import pytest
 
 from saiten.commands.files import InvalidItems
 from saiten.commands.runs import Results, is_result, read_results, rubric_of
-from saiten_server.comparison.given_run import GivenRun
-from saiten_server.comparison.given_runs import GivenResults
+from saiten_server.comparison.given_runs import GivenResults, GivenRun
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.model import key_of

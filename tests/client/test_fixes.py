@@ -12,8 +12,8 @@ from rich.console import Console
 from saiten.commands.fixes import FixTally, RatedTalk, find_quantile, print_fixes, weigh_kind
 from saiten.commands.score import FindingTally
 from saiten.core.language import use_language
-from saiten_server.stats.priorities import weigh_fault
 from saiten_server.stats.resampling import find_quantile as find_exact
+from saiten_server.stats.severity import weigh_fault
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from saiten_server.comparison.badges import asked_of, attach_states
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
+from saiten_server.comparison.values import asked_of, attach_states
 from saiten_server.core.errors import NotFound, SignatureMismatch, UnknownRubric
 from tests.support.bench import Bench
 from tests.support.scored_batches import SIGNATURE, score_batch

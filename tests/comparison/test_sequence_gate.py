@@ -11,11 +11,9 @@ from benchmarks.sequences import OPEN, RED, Case, draw_months, keep_red
 from saiten.commands.markdown import tell_sequence
 from saiten.core.messages import Message
 from saiten_server.comparison.gate import judge_gate
-from saiten_server.comparison.sequences.gate import judge_in_sequence
-from saiten_server.comparison.sequences.mending import find_sound, is_mended
-from saiten_server.comparison.sequences.values import GateSequence, SequenceBuild, SequenceDrop
-from saiten_server.comparison.values import ComparedRun, GateReport, GateRule
-from saiten_server.core.sentences import tell
+from saiten_server.comparison.sequences.gate import find_sound, is_mended, judge_in_sequence
+from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateSequence, SequenceBuild, SequenceDrop
+from saiten_server.core.model import tell
 from saiten_server.stats.sequences import describe_builds, look
 from tests.support.batches import START
 from tests.support.gates import answer

@@ -10,8 +10,7 @@ from redis.asyncio import Redis
 from sqlalchemy import event
 
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.caches import CallCache, Turn
-from saiten_server.platform.memory_cache import MemoryCallCache, NearCallCache, NoCallCache
+from saiten_server.platform.memory_cache import CallCache, MemoryCallCache, NearCallCache, NoCallCache, Turn
 from saiten_server.platform.redis.cache import RedisCallCache
 from saiten_server.platform.sql.cache import SQLCallCache
 from saiten_server.platform.sql.engine import open_engine

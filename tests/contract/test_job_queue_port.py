@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from saiten_server.runs.queue import AsyncioJobQueue, Handler, JobQueue
 from saiten_server.runs.redis_queue import SAQJobQueue
-from saiten_server.runs.work import FINISH, ChunkJob
+from saiten_server.runs.work import FINISH, AsyncioJobQueue, ChunkJob, Handler, JobQueue
 from tests.support.waiting import LIMIT_SECONDS
 
 JOBS = [ChunkJob("ba_1", 0), ChunkJob("ba_2", 0), ChunkJob("ba_1", 1), ChunkJob("ba_1", FINISH)]

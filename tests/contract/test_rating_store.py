@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.judge_checks.service import AnchorStore
 from saiten_server.comparison.judge_checks.values import AnchorRatings
 from saiten_server.core.batch import BatchOptions, Candidate, Entry
 from saiten_server.core.dialogue import UNBOUNDED, Utterance

@@ -17,7 +17,7 @@ from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.evaluation import AspectResult, Warned
 from saiten_server.platform.sql.tables import MOST_MEASURES
-from saiten_server.runs.browsing import ANY_ASPECT, ResultQuery
+from saiten_server.runs.result import ANY_ASPECT, ResultQuery
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import ResultBrowser
 from saiten_server.runs.work import ChunkJob, FinishedCandidate

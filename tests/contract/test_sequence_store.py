@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.comparison.sequences.store import SequenceStore
-from saiten_server.comparison.sequences.values import GateSequence, SequenceDrop
+from saiten_server.comparison.values import GateSequence, SequenceDrop
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.runs.store.batches import BatchStore
 from tests.support.batches import START, make_batch

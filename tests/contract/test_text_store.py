@@ -28,7 +28,7 @@ from saiten_server.platform.sql.tables import evaluations, metadata, run_frames,
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import HumanRating, RatingFilter, RatingRound, RoundOptions
-from saiten_server.runs.browsing import ResultQuery
+from saiten_server.runs.result import ResultQuery
 from saiten_server.runs.store import frames
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import ResultBrowser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saiten_server.core.composites import blend
+from saiten_server.core.rubric import blend
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from saiten_server.core.batch import BatchConversation, Candidate, list_candidat
 from saiten_server.core.conversation import Conversation
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.redaction import DROPPED, ERASED, drop, hash_with, kind_of_text, redact_asked, rekey_context
-from saiten_server.scoring.stored import read_candidate
+from saiten_server.scoring.store import read_candidate
 
 SALT = "s" * 64
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.access import ProjectPolicy, TextKeeping
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.erasure.retention import Retention
+from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import PolicyStore
 

@@ -13,8 +13,8 @@ import pytest
 from saiten_server.comparison.pairing import find_shared_ids, match_runs
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.explorer.case_table import CaseTable, choose, identify, make_table, measure_people, page_of
-from saiten_server.runs.browsing import CaseQuery, CaseScale
 from saiten_server.runs.frame import Label, RunFrame
+from saiten_server.runs.result import CaseQuery, CaseScale
 from tests.support.runs import Row, make_frame, make_run, rows_of
 
 ASPECTS = ("warmth", "clarity")

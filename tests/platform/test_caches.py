@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from saiten_server.platform.caches import RecentValues
+from saiten_server.platform.memory_cache import RecentValues
 from tests.support.dict_cache import FakeTime
 
 

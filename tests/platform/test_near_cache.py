@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.caches import Turn
-from saiten_server.platform.memory_cache import NearCallCache
+from saiten_server.platform.memory_cache import NearCallCache, Turn
 from tests.support.dict_cache import DictCache, FakeTime
 
 

@@ -15,7 +15,7 @@ import pytest
 from redis.asyncio import Redis
 
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.caches import Turn
+from saiten_server.platform.memory_cache import Turn
 from saiten_server.platform.redis.cache import RedisCallCache
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.ports import RequestScope

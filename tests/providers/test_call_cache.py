@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from saiten_server.platform.caches import Turn
+from saiten_server.platform.memory_cache import Turn
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.ports import RequestScope
 from tests.support.dict_cache import DictCache

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saiten_server.providers.retry_after import read_retry_after
+from saiten_server.providers.flow_control import read_retry_after
 
 NOW = datetime(2026, 10, 21, 7, 28, 0, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
-from saiten_server.comparison.badges import asked_of, attach_states
+from saiten_server.comparison.values import asked_of, attach_states
 from saiten_server.core.batch import Entry, Failure
 from saiten_server.core.evaluation import Evaluation, JudgeProvenance, RubricReference
 from saiten_server.core.model import canonical_json, digest

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import delete, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.judge_checks.service import AnchorStore
 from saiten_server.core.dialogue import UNBOUNDED
 from saiten_server.core.errors import NotFound, StoreUnavailable
 from saiten_server.platform.sql.engine import open_engine, read, write

@@ -14,8 +14,7 @@ from saiten_server.core.batch import INTERNAL
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.core.redaction import ERASED_FAILURE
 from saiten_server.runs.commits import MOST_AT_ONCE, CommitBuffer, enqueue
-from saiten_server.runs.queue import QueueUnavailable
-from saiten_server.runs.work import ChunkJob, Committed, FinishedCandidate
+from saiten_server.runs.work import ChunkJob, Committed, FinishedCandidate, QueueUnavailable
 from tests.support.batches import LEASE, C, finish
 from tests.support.waiting import LIMIT_SECONDS
 from tests.support.worker_bench import OWNER, Bench, turns

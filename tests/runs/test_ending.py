@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.evaluation import AspectResult, Evaluation, PathResult, Paths, RelevanceOptions, RelevanceResult
-from saiten_server.runs.ending import Means, blend_evaluation, end_batch
 from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.worker import Means, blend_evaluation, end_batch
 from tests.support.batches import LEASE, claim, finish, make_batch
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
 from tests.support.records import make_record

@@ -10,8 +10,8 @@ from saiten.core.messages import Message
 from saiten_server.core.conversation import KINDS_KNOWN, FaultyTurns
 from saiten_server.runs.summaries import rank_kinds, rank_kinds_by_build, rank_kinds_by_system
 from saiten_server.runs.summary import ResultFigures
-from saiten_server.stats.priorities import FEW_WITH, NO_SPREAD, NONE_WITHOUT, TOO_FEW, weigh_fault
 from saiten_server.stats.resampling import find_quantile
+from saiten_server.stats.severity import FEW_WITH, NO_SPREAD, NONE_WITHOUT, TOO_FEW, weigh_fault
 from tests.support.figures import make_figures, place_figures
 
 RNG = np.random.default_rng(11)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.batch import BatchOptions
 from saiten_server.platform.sql.engine import read
 from saiten_server.platform.sql.tables import provider_leftovers, provider_parts, provider_replies, provider_runs
-from saiten_server.providers.provider_batch import KeptReply, Leftover, PartState, ProviderPart
+from saiten_server.providers.ports import KeptReply, Leftover, PartState, ProviderPart
 from saiten_server.runs.store.provider_batches import ProviderBatchStore, list_remains
 from tests.support.held_batches import HeldBatches
 from tests.support.provider_bench import Clock

@@ -13,9 +13,8 @@ from collections.abc import AsyncIterator
 import pytest
 import redis.asyncio
 
-from saiten_server.runs.queue import QueueUnavailable
 from saiten_server.runs.redis_queue import Outage, SAQJobQueue
-from saiten_server.runs.work import ChunkJob
+from saiten_server.runs.work import ChunkJob, QueueUnavailable
 from tests.contract.test_job_queue_port import JOBS, Recorder, working
 from tests.support.services import free_port, redis_on
 

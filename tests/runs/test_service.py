@@ -27,10 +27,9 @@ from saiten_server.platform.sql.engine import open_engine
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.ports import JudgingEstimate, JudgingTask
 from saiten_server.runs.intake import Spool
-from saiten_server.runs.queue import JobQueue, QueueUnavailable
 from saiten_server.runs.service import BatchService, QueueLimits
 from saiten_server.runs.store.batches import BatchStore
-from saiten_server.runs.work import ChunkJob
+from saiten_server.runs.work import ChunkJob, JobQueue, QueueUnavailable
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.relevance import Relevance
 from saiten_server.scoring.store import EvaluationStore

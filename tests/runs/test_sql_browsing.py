@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.evaluation import AspectResult, Unrated
 from saiten_server.platform.sql.engine import write
 from saiten_server.platform.sql.tables import batches
-from saiten_server.runs.browsing import ResultQuery
+from saiten_server.runs.result import ResultQuery
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import LevelRun, ResultBrowser, list_runs
 from saiten_server.runs.summary import AspectTally, Tally

@@ -15,8 +15,7 @@ from saiten_server.container import keep_working
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import RelevanceOptions
 from saiten_server.runs.provider_run import UNAVAILABLE
-from saiten_server.runs.queue import AsyncioJobQueue, Handler, QueueUnavailable
-from saiten_server.runs.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob
+from saiten_server.runs.work import CHUNK_SIZE, COLLECT, FINISH, AsyncioJobQueue, ChunkJob, Handler, QueueUnavailable
 from saiten_server.runs.worker import REQUEUE_SECONDS, SWEEP_SECONDS, BatchWorker, window_of
 from saiten_server.scoring.evaluate import ScoringContext
 from tests.support.batches import LEASE, claim, run_chunk

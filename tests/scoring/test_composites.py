@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.core.composites import compose, compose_runs, depends_on_runs
+from saiten_server.core.rubric import compose, compose_runs, depends_on_runs
 from saiten_server.scoring.rubrics.files import default_folder, read_rubric
 from tests.support.fake_rubrics import small_rubric
 

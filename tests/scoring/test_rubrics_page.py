@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.core.composites import compose
+from saiten_server.core.rubric import compose
 from saiten_server.scoring.rubrics.files import RubricFiles, check_rubric, default_folder, read_rubric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rubrics.md").read_text(encoding="utf-8")

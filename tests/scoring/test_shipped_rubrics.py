@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.core.composites import compose
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.errors import RubricNotSupported
 from saiten_server.core.evaluation import EvaluationRequest, JudgeOptions
-from saiten_server.core.rubric import Aspect, Example, Rubric
+from saiten_server.core.rubric import Aspect, Example, Rubric, compose
 from saiten_server.judging.prompt import build_prefix
 from saiten_server.providers.lexical.judge import LexicalJudge
 from saiten_server.providers.ports import JudgingTask

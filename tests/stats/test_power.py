@@ -8,7 +8,7 @@ from scipy import stats
 
 from saiten_server.stats import resampling
 from saiten_server.stats.power import find_detectable
-from saiten_server.stats.skewness import find_least_mean, find_skewed_p, find_unseen_p
+from saiten_server.stats.resampling import find_least_mean, find_skewed_p, find_unseen_p
 from saiten_server.stats.statistics import reach
 
 POWER = 0.8

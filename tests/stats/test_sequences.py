@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from benchmarks.sequences import Case, draw_months, judge_plain, judge_sequences
-from saiten_server.stats.build_noise import CAP, EXPECTED, estimate_noise
+from saiten_server.stats.change_points import CAP, EXPECTED, estimate_noise
 from saiten_server.stats.observations import Mask
 from saiten_server.stats.sequences import describe_builds, list_contrasts, look, measure_noise, spend
 

@@ -8,8 +8,7 @@ from scipy import stats
 
 from saiten_server.core.reliability import FEWEST_ITEMS
 from saiten_server.core.reports import WithinSystems
-from saiten_server.stats.correlation import correlate
-from saiten_server.stats.validity import CONSTANT, ONE_RATER, TOO_FEW, find_tail
+from saiten_server.stats.correlation import CONSTANT, ONE_RATER, TOO_FEW, correlate, find_tail
 from tests.support.observed import observe
 
 

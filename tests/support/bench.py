@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.gates.service import GateArchive
 from saiten_server.comparison.gates.store import GateStore
-from saiten_server.comparison.judge_checks.service import AnchorCheck
-from saiten_server.comparison.judge_checks.store import AnchorStore
+from saiten_server.comparison.judge_checks.service import AnchorCheck, AnchorStore
 from saiten_server.comparison.links.service import LinkService
 from saiten_server.comparison.links.store import LinkStore
 from saiten_server.comparison.runs import RunReader

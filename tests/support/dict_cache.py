@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 
 
 class DictCache(CallCache):

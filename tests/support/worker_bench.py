@@ -23,10 +23,9 @@ from saiten_server.providers.ports import Judgement, JudgingTask
 from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
 from saiten_server.runs.chunk import ChunkRun, WorkerContext
 from saiten_server.runs.commits import CommitBuffer, LeasedChunk
-from saiten_server.runs.queue import AsyncioJobQueue
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.rows import read_failure
-from saiten_server.runs.work import ChunkJob, Committed, FinishedCandidate, Work
+from saiten_server.runs.work import AsyncioJobQueue, ChunkJob, Committed, FinishedCandidate, Work
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.relevance import Relevance
 from tests.support.batches import LEASE, START, claim, make_batch

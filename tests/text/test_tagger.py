@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saiten_server.text.tagger import JapaneseTagger
+from saiten_server.text.japanese import JapaneseTagger
 
 TAGGER = JapaneseTagger()
 

@@ -8,19 +8,20 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from saiten_server.comparison.given_bodies import Given, read_runs, receive_runs
-from saiten_server.comparison.given_run import batch_of
+from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.values import GateReport
 from saiten_server.core.model import Value
-from saiten_server.platform.web.answers import answer_in_language, tell_value
 from saiten_server.platform.web.body import while_connected
 from saiten_server.platform.web.dependencies import (
     Serving,
+    answer_in_language,
     link_next,
     may_write,
     note,
     read_cursor,
     refuse_other_queries,
+    tell_value,
     write_cursor,
 )
 from saiten_server.platform.web.openapi import LINK, PROBLEMS

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from saiten.core.messages import Message
 from saiten_server.comparison.gates.store import GateStore
-from saiten_server.comparison.given_run import batch_of
+from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.values import GateReport
 from saiten_server.core.errors import NotFound

@@ -19,7 +19,7 @@ from saiten_server.platform.sql.sizes import ROW_BYTES, count_bytes
 from saiten_server.platform.sql.tables import Instant, batches, can_store, equals
 from saiten_server.platform.sql.tables import gates as table
 from saiten_server.runs.store.rows import RECEIVING
-from saiten_server.scoring.stored import STORED
+from saiten_server.scoring.store import STORED
 
 gate = table.c
 

@@ -1,4 +1,7 @@
-"""Asks the judge for ratings of the frozen anchors, bypassing every cache, and compares them with the stored ones."""
+"""Asks the judge for ratings of the frozen anchors, bypassing every cache, and compares them with the stored ones.
+
+A judge's ratings of the anchors, which its later ratings are compared with.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
 from saiten.core.figures import write_figure
 from saiten.core.messages import Message, Value
-from saiten_server.comparison.judge_checks.store import AnchorStore
 from saiten_server.comparison.judge_checks.values import (
     Anchor,
     AnchorRatings,
@@ -27,10 +32,39 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.core.signature import differences
 from saiten_server.governance.store import AuditLog
 from saiten_server.platform.bundled import bundled_folder, read_objects, validate_objects
+from saiten_server.platform.sql import engine as db
+from saiten_server.platform.sql.tables import anchor_ratings, can_store, equals
 from saiten_server.platform.tasks import run_few
 from saiten_server.providers.ports import RequestScope
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.evaluate import ScoringContext, evaluate
+from saiten_server.scoring.store import STORED
+
+anchor = anchor_ratings.c
+
+
+class AnchorStore:
+    """A judge's ratings of the anchors by project and key. Raises the `Store…` errors."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def find(self, project: str, key: str) -> AnchorRatings | None:
+        """The stored ratings, if there are any."""
+        if not can_store(key):
+            return None
+        query = select(anchor.ratings).where(equals(anchor.project, project), anchor.key == digest(key))
+        found = await db.fetch_value(self._engine, query)
+        return None if found is None else AnchorRatings.model_validate_json(found, context=STORED)
+
+    async def keep(self, project: str, key: str, ratings: AnchorRatings) -> None:
+        """Stores the ratings, replacing earlier ones with the same key."""
+        text = ratings.model_dump_json()
+        if not can_store(project, key):
+            raise InvalidRequest(Message("anchors-key-not-kept"))
+        row = {"project": project, "key": digest(key), "ratings": text}
+        await db.execute(self._engine, db.insert_or_replace(self._engine, anchor_ratings), row)
+
 
 AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more

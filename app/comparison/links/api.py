@@ -10,9 +10,8 @@ from pydantic import Field
 
 from saiten_server.comparison.links.values import Link, LinkRequest
 from saiten_server.core.model import Value
-from saiten_server.platform.web.answers import tell_value
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries
+from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.scoring.idempotency import once
 

@@ -32,8 +32,7 @@ from saiten_server.comparison.links.values import (
 )
 from saiten_server.comparison.pairing import find_partners, number_keys
 from saiten_server.comparison.values import ComparedRun
-from saiten_server.core.composites import compose
-from saiten_server.core.rubric import MeanComposite, Rubric
+from saiten_server.core.rubric import MeanComposite, Rubric, compose
 from saiten_server.runs.frame import RunFrame, key_all
 from saiten_server.runs.summary import MeasureKey
 from saiten_server.stats.correlation_intervals import estimate

@@ -16,7 +16,7 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.tables import batches, equals
 from saiten_server.platform.sql.tables import links as table
 from saiten_server.runs.store.rows import RECEIVING
-from saiten_server.scoring.stored import STORED
+from saiten_server.scoring.store import STORED
 
 links = table.c
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from saiten_server.comparison.sequences.values import GateSequence
+from saiten_server.comparison.values import GateSequence
 from saiten_server.core.model import Value
 from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries

@@ -1,13 +1,22 @@
-"""The verdict of a gate on the newest build of a sequence: each rule judged by all builds since the baseline."""
+"""The verdict of a gate on the newest build of a sequence: each rule judged by all builds since the baseline.
+
+Is a drop that a sequence of builds found mended, and could skewed data have made it?
+
+The null is turned round: nothing changed since the drop was found. The newest 1, 2, 4, … builds are compared with those
+that it was found in, and with all from these on. The j-th build since may spend what night j may of alpha, so a bot
+that is as bad as it was is taken for mended in at most alpha of all sequences. Then little may be left of the drop: of
+the window and of the newest build alone at most half, and of the window no more than chance explains.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, log
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from saiten.core.messages import Message, Value
 from saiten_server.comparison.differences import TOO_SKEWED
@@ -23,15 +32,74 @@ from saiten_server.comparison.gate import (
 )
 from saiten_server.comparison.gate_plan import PlannedRule, plan
 from saiten_server.comparison.pairing import find_partners, match_runs, number_units
-from saiten_server.comparison.sequences.mending import find_sound, is_mended
-from saiten_server.comparison.sequences.values import GateSequence, SequenceDrop, SequenceMark
-from saiten_server.comparison.values import ComparedRun, GateReport
+from saiten_server.comparison.values import ComparedRun, GateReport, GateSequence, SequenceDrop, SequenceMark
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
-from saiten_server.stats.resampling import FEWEST_TEST_CLUSTERS
-from saiten_server.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
+from saiten_server.stats.resampling import BEYOND, FEWEST_TEST_CLUSTERS, find_skewed_p, find_unseen_p
+from saiten_server.stats.sequences import (
+    Builds,
+    Looks,
+    describe_builds,
+    find_errors,
+    list_contrasts,
+    look,
+    measure_noise,
+    spend,
+)
+
+LEFT_CHANCE = 0.05
+"""How often what is left of a mended drop is taken for more than chance."""
+
+
+def is_mended(
+    builds: Builds, nights: Integers, drop: SequenceDrop, *, tolerated: float, alpha: float, night: int
+) -> bool:
+    """Whether the newest builds show that the drop is mended. `nights` are the builds' places, 0 for the baseline;
+    `night` is that of the newest one, and `alpha` the error rate for all builds since the drop was found."""
+    means, last = builds.means, len(nights) - 1
+    start = int(np.searchsorted(nights, drop.first))
+    end = max(start + 1, int(np.searchsorted(nights, drop.night, side="right")))
+    later = last + 1 - end
+    if later < 1:
+        return False
+    # One row for the builds that the drop was found in, and one for each later build.
+    rows = np.zeros((later + 1, last + 1))
+    rows[0, start:end] = 1 / (end - start)
+    rows[1:, end:] = np.eye(later)
+    weights, windows = list_contrasts(later)
+    rises = -weights @ rows
+    remains = np.stack([np.arange(last + 1) == 0] * len(windows)).astype(np.float64)
+    for row, window in zip(remains, windows, strict=True):
+        row[last + 1 - window :] = -1 / window
+    skipped = [(start - 1, last - int(window)) for window in windows]
+    level = spend(alpha, night - drop.night) / len(windows)
+    left = remains @ means
+    risen = rises @ means > float(stdtrit(builds.freedom, 1 - level)) * find_errors(builds, rises, skipped)
+    margin = float(stdtrit(builds.freedom, 1 - LEFT_CHANCE)) * find_errors(builds, remains, skipped)
+    little = np.maximum(left, means[0] - means[-1]) <= max(tolerated, drop.size / 2)
+    return bool((risen & little & (left - tolerated <= margin)).any())
+
+
+def find_sound(builds: Builds, looks: Looks, room: float, *, level: float) -> Mask:
+    """Which significant looks at one sequence hold though the data are skewed, shape (looks,). `room` is by how much a
+    dialogue could have risen above its level in the baseline, by the scale."""
+    found = looks.significant.copy()
+    parts = builds.parts
+    if parts is None:
+        return found
+    allowed = level / len(looks.windows)
+    beyond = max(BEYOND, -log(allowed)) if allowed > 0 else inf
+    for place in np.flatnonzero(found):
+        contrast, drop = parts @ looks.weights[place], float(looks.drops[place])
+        explained = float(contrast @ contrast)
+        noise = max(0.0, float(looks.errors[place]) ** 2 - explained)
+        skewed = find_skewed_p(drop, contrast, builds.freedom, noise=noise, beyond=beyond) / 2
+        unseen = find_unseen_p(drop, explained**0.5, max(0.0, room), builds.units)
+        found[place] = max(skewed, unseen) <= allowed
+    return found
+
 
 LOOKS_BACK = 31
 """Builds before the newest one that it is looked at with."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from saiten.core.messages import Message
-from saiten_server.comparison.given_run import batch_of
+from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.runs import find_batch
 from saiten_server.comparison.sequences.store import SequenceStore
-from saiten_server.comparison.sequences.values import GateSequence
-from saiten_server.comparison.values import ComparedRun, GateReport
+from saiten_server.comparison.values import ComparedRun, GateReport, GateSequence
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.runs.store.batches import BatchStore
 

@@ -11,8 +11,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
-from saiten_server.comparison.sequences.values import GateSequence, SequenceBuild, SequenceDrop
-from saiten_server.comparison.values import GateVerdict
+from saiten_server.comparison.values import GateSequence, GateVerdict, SequenceBuild, SequenceDrop
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db

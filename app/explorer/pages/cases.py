@@ -13,10 +13,9 @@ from saiten_server.core.evaluation import AspectResult
 from saiten_server.core.rubric import Aspect, Level, Rubric
 from saiten_server.explorer.pages.conversation import TurnView
 from saiten_server.explorer.pages.item import RaterView, ResponseNames, list_turns, view_ratings
-from saiten_server.platform.web.text_difference import Piece, compare_texts, replace_text
+from saiten_server.platform.web.page import Piece, compare_texts, replace_text
 from saiten_server.ratings.values import StoredRating
-from saiten_server.runs.browsing import CaseRow
-from saiten_server.runs.result import Result
+from saiten_server.runs.result import CaseRow, Result
 from saiten_server.runs.summary import SYSTEM
 
 if TYPE_CHECKING:

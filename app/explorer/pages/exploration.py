@@ -12,8 +12,8 @@ from starlette.datastructures import QueryParams
 from saiten_server.core.conversation import FINDING
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import query
-from saiten_server.runs.browsing import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
 from saiten_server.runs.names import BLENDED
+from saiten_server.runs.result import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
 from saiten_server.runs.summary import SYSTEM
 
 STATUSES = ("scored", "partial", "failed")

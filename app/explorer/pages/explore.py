@@ -29,9 +29,9 @@ from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark, query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, redirect, render
 from saiten_server.runs import names as run_names
-from saiten_server.runs.browsing import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
 from saiten_server.runs.names import build_of, name_measures, system_of
-from saiten_server.scoring.explanation import is_explainable
+from saiten_server.runs.result import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
+from saiten_server.scoring.reasons import is_explainable
 from saiten_server.scoring.rubrics.files import find_rubric
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import speech_of
 from saiten_server.platform.web.page import PageRoute, Project, read_assets, render_text
-from saiten_server.scoring.explanation import reasons_of
+from saiten_server.scoring.reasons import reasons_of
 
 if TYPE_CHECKING:
     from saiten_server.container import Container

@@ -47,11 +47,10 @@ from saiten_server.platform.web.page import (
 from saiten_server.platform.web.request_limits import count_request
 from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.values import RatingFilter, StoredRating
-from saiten_server.runs.browsing import CaseQuery, ResultQuery
 from saiten_server.runs.names import system_of
+from saiten_server.runs.result import CaseQuery, ResultQuery
 from saiten_server.runs.store.browsing import ResultBrowser
-from saiten_server.scoring.explanation import is_explainable
-from saiten_server.scoring.reasons import ask_reasons
+from saiten_server.scoring.reasons import ask_reasons, is_explainable
 from saiten_server.scoring.rubrics.files import find_rubric
 from saiten_server.text.injection import list_places
 

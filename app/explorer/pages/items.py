@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from saiten_server.core.batch import Batch
-from saiten_server.core.composites import range_of
 from saiten_server.core.evaluation import Evaluation
-from saiten_server.core.rubric import Aspect, Level, Rubric
+from saiten_server.core.rubric import Aspect, Level, Rubric, range_of
 from saiten_server.explorer.pages.cases import CaseView, read_run, shorten, view_cases
 from saiten_server.explorer.pages.exploration import Exploration
-from saiten_server.runs.browsing import CaseRow
 from saiten_server.runs.names import BLENDED
-from saiten_server.runs.result import Result
+from saiten_server.runs.result import CaseRow, Result
 from saiten_server.runs.summary import find_faulty, measure_spread
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from fastapi import APIRouter, Request, Response
 
 from saiten_server.comparison.service import MOST_RANKED, MOST_RANKED_RESULTS
 from saiten_server.core.batch import Batch, BatchFilter
-from saiten_server.core.composites import range_of
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.reports import CorrectedFigure, Interval
-from saiten_server.core.rubric import Rubric
+from saiten_server.core.rubric import Rubric, range_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.trend import ways_of
 from saiten_server.platform.computations import WAIT_SECONDS, PendingComputation

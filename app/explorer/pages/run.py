@@ -14,11 +14,10 @@ from markupsafe import Markup
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.core.batch import Batch
-from saiten_server.core.composites import range_of
 from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.core.reliability import FEWEST_ITEMS, Reliability
 from saiten_server.core.reports import CorrectedAspect, CorrectedReport, Correlations
-from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.core.signature import read_signature
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.conversation import gather_findings

@@ -13,7 +13,6 @@ from babel.lists import format_list
 from saiten.core.figures import find_digits
 from saiten.core.wording import name_run
 from saiten_server.analyses.charts.intervals import ForestLabels, ForestRow, build_forest
-from saiten_server.comparison.badges import asked_of
 from saiten_server.comparison.links.service import choose_link
 from saiten_server.comparison.service import Examination
 from saiten_server.comparison.values import (
@@ -25,13 +24,13 @@ from saiten_server.comparison.values import (
     GateVerdict,
     Measure,
     Verdict,
+    asked_of,
 )
 from saiten_server.core.batch import Batch
-from saiten_server.core.composites import range_of
 from saiten_server.core.conversation import FAULTY_TURNS, FINDING, KIND
 from saiten_server.core.errors import NotFound, SignatureMismatch
 from saiten_server.core.reliability import AspectValidation
-from saiten_server.core.rubric import Rubric
+from saiten_server.core.rubric import Rubric, range_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.exploration import Exploration
 from saiten_server.explorer.pages.run import meaning_of

@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.caches import CallCache, Turn
 from saiten_server.platform.coalescing import Coalescer
+from saiten_server.platform.memory_cache import CallCache, Turn
 from saiten_server.platform.tasks import cancel_for_good
 
 logger = logging.getLogger("saiten.cache")

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from saiten_server.platform import flow_state
 from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, LocalFlowState, Report
-from saiten_server.platform.redis.outage import FAILURES, RedisOutage
+from saiten_server.platform.redis.request_limits import FAILURES, RedisOutage
 
 logger = logging.getLogger("saiten.flow")
 

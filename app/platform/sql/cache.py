@@ -10,8 +10,8 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.errors import StoreError
-from saiten_server.platform.caches import CallCache
 from saiten_server.platform.coalescing import Coalescer
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.tables import call_cache, can_store
 

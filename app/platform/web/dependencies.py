@@ -1,4 +1,7 @@
-"""FastAPI dependencies that several routes share: the container, the caller's rights, and notes in the audit log."""
+"""FastAPI dependencies that several routes share: the container, the caller's rights, and notes in the audit log.
+
+Answers whose sentences are in the caller's language.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,21 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 from cachetools import TTLCache
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 
 from saiten.core.messages import Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
-from saiten_server.core.model import pointer
-from saiten_server.platform.web.problems import RequestRefused
+from saiten_server.core.model import LANGUAGE, Value, pointer
+from saiten_server.platform.web.body import JSON
+from saiten_server.platform.web.problems import RequestRefused, language_of
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
@@ -207,3 +211,15 @@ def link_next(request: Request, **changed: str) -> dict[str, str]:
     query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
     # The path alone: the host comes from the caller's Host header.
     return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}
+
+
+def tell_value(request: Request, value: Value, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The value as JSON, its sentences in the language that the caller prefers."""
+    language = language_of(request)
+    said = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
+    return Response(value.model_dump_json(context={LANGUAGE: language}), status, said, JSON)
+
+
+async def answer_in_language(request: Request, container: Serving, value: Value) -> Response:
+    """`tell_value` for a long answer, written in a thread."""
+    return await container.comparison.compute(lambda: tell_value(request, value))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from saiten_server.providers.registry import translator
 
 if TYPE_CHECKING:
-    from saiten_server.platform.caches import CallCache
     from saiten_server.platform.flow_state import FlowState
+    from saiten_server.platform.memory_cache import CallCache
     from saiten_server.platform.settings import Settings
     from saiten_server.platform.telemetry import Telemetry
     from saiten_server.providers.ports import Translator

@@ -15,7 +15,7 @@ import deepl
 from saiten.core.messages import Message
 from saiten_server import __version__
 from saiten_server.providers.deepl.requests import TARGET_LANGUAGE, DeepLFailure, fail, fail_by_status, quote_message
-from saiten_server.providers.retry_after import read_retry_after
+from saiten_server.providers.flow_control import read_retry_after
 
 
 class OneTryClient(deepl.DeepLClient):

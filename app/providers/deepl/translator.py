@@ -43,8 +43,8 @@ from saiten.core.messages import Message
 from saiten_server.core import errors
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Translation
-from saiten_server.platform.caches import CallCache
 from saiten_server.platform.flow_state import Demand, FlowLimits, FlowState, LocalFlowState, Report, find_pause
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.deepl.requests import (
     TARGET_LANGUAGE,

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from itertools import pairwise
 
 from saiten_server.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
+from saiten_server.text.japanese import JapaneseTagger, JapaneseToken
 from saiten_server.text.passages import words_of
-from saiten_server.text.tagger import JapaneseTagger, JapaneseToken
 
 CONTENT = frozenset({"名詞", "動詞", "形容詞", "形状詞", "副詞"})
 PREDICATES = frozenset({"動詞", "形容詞", "形状詞"})

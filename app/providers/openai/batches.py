@@ -18,8 +18,7 @@ from saiten_server.core.errors import SettingsInvalid
 from saiten_server.providers.openai.judge import FirstUse, find_address, is_printable
 from saiten_server.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
 from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, member, read_completion, text_member
-from saiten_server.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch
-from saiten_server.providers.provider_batch import ProviderPart
+from saiten_server.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch, ProviderPart
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -16,9 +16,14 @@ import openai
 from saiten.core.messages import Message
 from saiten.core.plain_text import clean
 from saiten_server.core import errors
-from saiten_server.providers.flow_control import NO_LIMITS, RateLimits
+from saiten_server.providers.flow_control import (
+    LONGEST_CHARACTERS,
+    LONGEST_SECONDS,
+    NO_LIMITS,
+    RateLimits,
+    read_retry_after,
+)
 from saiten_server.providers.openai.reply import FILTER_CODES
-from saiten_server.providers.retry_after import LONGEST_CHARACTERS, LONGEST_SECONDS, read_retry_after
 
 PREFIX = b"x-ratelimit-"
 COUNT = re.compile(r"[0-9]{1,12}")

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from saiten_server.providers.openai.judge import OpenAIJudge
 from saiten_server.providers.openai.reply import Reply
-from saiten_server.providers.ports import Judgement, JudgingTask
-from saiten_server.providers.provider_batch import KeptReply
+from saiten_server.providers.ports import Judgement, JudgingTask, KeptReply
 
 PROMPT = ".prompt.json"
 ANSWER = ".answer.txt"

@@ -41,7 +41,7 @@ from saiten_server.ratings.values import (
     own_order,
 )
 from saiten_server.runs.store.rows import RECEIVING, ROWS
-from saiten_server.scoring.stored import STORED
+from saiten_server.scoring.store import STORED
 
 rounds, item, task, rating = rating_rounds.c, round_items.c, round_tasks.c, human_ratings.c
 

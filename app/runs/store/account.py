@@ -22,7 +22,7 @@ from saiten_server.platform.sql.tables import batch_chunks, batch_signatures, ba
 from saiten_server.runs.store.rows import ACTIVE, RECEIVING
 from saiten_server.runs.summary import Tally, pack_tally, unpack_tally
 from saiten_server.runs.work import COLLECT, FINISH, ChunkJob
-from saiten_server.scoring.stored import read_options
+from saiten_server.scoring.store import read_options
 
 logger = logging.getLogger("saiten.batches")
 

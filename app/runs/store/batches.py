@@ -29,7 +29,7 @@ from saiten_server.core.batch import Batch, BatchFilter, BatchOptions, Candidate
 from saiten_server.core.errors import IdempotencyKeyInUse, StoreError
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.rubric import split_name
-from saiten_server.platform.caches import CallCache
+from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.sizes import add_bytes, measure_candidate, octets
@@ -64,7 +64,7 @@ from saiten_server.runs.work import (
     FinishedCandidate,
     Work,
 )
-from saiten_server.scoring.stored import read_candidate, read_options
+from saiten_server.scoring.store import read_candidate, read_options
 
 if TYPE_CHECKING:
     from saiten_server.runs.frame import RunFrame

@@ -31,8 +31,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import fetch, read
 from saiten_server.platform.sql.tables import can_store, equals
-from saiten_server.runs.browsing import ANY_ASPECT, ResultQuery
-from saiten_server.runs.result import Result
+from saiten_server.runs.result import ANY_ASPECT, Result, ResultQuery
 from saiten_server.runs.store.rows import (
     RECEIVING,
     Measures,

@@ -53,7 +53,7 @@ from saiten_server.runs.store.rows import (
 from saiten_server.runs.store.running_time import read_running_time
 from saiten_server.runs.summary import ResultFigures, Tally, measure_evaluation, tally_results
 from saiten_server.runs.work import COLLECT, FINISH, ChunkJob, Committed, FinishedCandidate, Work, price_candidate
-from saiten_server.scoring.stored import read_options, replace_parts
+from saiten_server.scoring.store import read_options, replace_parts
 
 chunk, item, result = batch_chunks.c, batch_items.c, evaluations.c
 

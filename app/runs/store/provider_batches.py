@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
-from saiten_server.providers.provider_batch import KeptReply, Leftover, LeftoverKind, ProviderPart
+from saiten_server.providers.ports import KeptReply, Leftover, LeftoverKind, ProviderPart
 from saiten_server.runs.store.rows import ROWS, utc_now
 from saiten_server.runs.store.views import ENDED
 

@@ -29,7 +29,7 @@ from saiten_server.runs.summary import (
     measure_failure,
 )
 from saiten_server.runs.work import FinishedCandidate
-from saiten_server.scoring.stored import read_candidate, read_evaluation, read_trace
+from saiten_server.scoring.store import read_candidate, read_evaluation, read_trace
 
 ACTIVE = ("queued", "running")
 """Statuses of a batch that is worked on."""

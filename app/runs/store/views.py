@@ -30,7 +30,7 @@ from saiten_server.platform.sql.tables import Instant, can_store
 from saiten_server.runs.store.rows import RECEIVING
 from saiten_server.runs.summary import SYSTEM
 from saiten_server.runs.work import PROVIDER_TIME
-from saiten_server.scoring.stored import read_options
+from saiten_server.scoring.store import read_options
 
 FINISHED = ("scored", "partial", "failed", "expired")
 LEFT = t.batches.c.total - t.batches.c.scored - t.batches.c.partial - t.batches.c.failed - t.batches.c.expired

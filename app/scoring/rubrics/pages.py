@@ -14,8 +14,7 @@ from saiten_server.core.errors import NotFound, UnknownRubric
 from saiten_server.core.rubric import Composite, Example, LinearComposite, Rubric
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import language_of, mark
-from saiten_server.platform.web.page import PageRoute, Project, render
-from saiten_server.platform.web.text_difference import MOST_PAIRS, Piece, compare_texts, replace_text
+from saiten_server.platform.web.page import MOST_PAIRS, PageRoute, Piece, Project, compare_texts, render, replace_text
 from saiten_server.scoring.rubrics.files import RubricSource
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

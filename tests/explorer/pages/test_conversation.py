@@ -16,7 +16,7 @@ from saiten_server.core.conversation import KINDS, Finding
 from saiten_server.explorer.pages.conversation import find_earlier
 from saiten_server.platform.web.language import speech_in
 from saiten_server.scoring.rubrics.files import open_rubrics
-from saiten_server.stats.priorities import TOO_FEW
+from saiten_server.stats.severity import TOO_FEW
 from tests.support.conversations import find_planted, make_turns
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI

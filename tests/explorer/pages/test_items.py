@@ -24,7 +24,7 @@ from saiten_server.explorer.pages.exploration import (
     translate,
 )
 from saiten_server.explorer.pages.items import MOST_COLUMNS, cell_of, list_columns, show_columns
-from saiten_server.runs.browsing import CaseQuery, ResultQuery
+from saiten_server.runs.result import CaseQuery, ResultQuery
 from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.keyed import make_keys

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.erasure import retention
+from saiten_server.erasure import service
 from tests.support.keyed import make_keys
 from tests.support.records import BODY
 from tests.support.serving import serving
@@ -59,7 +59,7 @@ async def test_what_is_no_policy_is_refused(tmp_path: Path) -> None:
 
 async def test_texts_go_from_the_file_too_and_pages_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that holds an old evaluation is told to drop texts."""
-    monkeypatch.setattr(retention, "SWEEP_SECONDS", 0.2)
+    monkeypatch.setattr(service, "SWEEP_SECONDS", 0.2)
     async with serving(tmp_path, judge="lexical") as client:
         made = (await client.post("/v1/evaluations", json=BODY)).json()
         age(tmp_path)

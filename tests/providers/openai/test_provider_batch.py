@@ -20,8 +20,7 @@ from saiten_server.core.errors import (
 )
 from saiten_server.providers.openai.batches import OpenAIProviderBatches, list_sent, read_line, split_lines
 from saiten_server.providers.openai.reply import Reply
-from saiten_server.providers.ports import DeferredCall, ProviderAnswer
-from saiten_server.providers.provider_batch import ProviderPart
+from saiten_server.providers.ports import DeferredCall, ProviderAnswer, ProviderPart
 from tests.support.fake_openai import complete, hang, status, valid
 from tests.support.fake_provider_batch import FakeProviderBatch, StoredFile
 from tests.support.judges import KEY, make_judge, make_task

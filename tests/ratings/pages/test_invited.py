@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from saiten_server.platform.web.admission import INVITED_COOKIE
-from saiten_server.ratings.rounds import invitations as stored
+from saiten_server.ratings.rounds import service as stored
 from saiten_server.ratings.values import MOST_INVITATIONS, Invitation
 from tests.ratings.pages.test_sheet import action_of, items, lowest, start
 from tests.support.keyed import Header, make_keys

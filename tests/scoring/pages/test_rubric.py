@@ -8,7 +8,7 @@ import pytest
 
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import pick
-from saiten_server.platform.web.text_difference import MOST_PAIRS
+from saiten_server.platform.web.page import MOST_PAIRS
 from saiten_server.scoring.rubrics.files import default_folder
 from saiten_server.scoring.rubrics.pages import compare_rubrics
 from tests.support.elements import Page

@@ -1,1 +1,0 @@
-"""One revision a file, numbered."""

@@ -1,1 +1,0 @@
-"""One evaluation over HTTP, of a response or of a conversation."""
