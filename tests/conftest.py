@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
@@ -285,11 +286,29 @@ async def fake() -> AsyncIterator[FakeOpenAI]:
 
 
 @pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A service whose judge is the real adapter, talking to `fake` over HTTP."""
-    from tests.support.serving import judged_by, serving
+def service_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Fields of `Settings` for `client`, for a module to override: the judge is `fake`, by the real adapter and over HTTP,
+    where the test uses `fake`, and the lexical judge otherwise."""
+    from tests.support.serving import judged_by
 
-    async with serving(tmp_path, **judged_by(fake)) as found:
+    return judged_by(request.getfixturevalue("fake")) if "fake" in request.fixturenames else {"judge": "lexical"}
+
+
+@pytest.fixture
+async def client(tmp_path: Path, service_settings: dict[str, Any]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service of this test's own."""
+    from tests.support.serving import serving
+
+    async with serving(tmp_path, **service_settings) as found:
+        yield found
+
+
+@pytest.fixture
+async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service that works on no batch itself: with Redis that is left to workers, and there is none."""
+    from tests.support.serving import serving
+
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
         yield found
 
 

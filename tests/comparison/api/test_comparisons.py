@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.support.cases import in_turn
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, say, status, verdict_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_context, make_item, post_batch, wait_for
-from tests.support.serving import judged_by, serving
+from tests.support.serving import serving
 
 ANCHORS = load_anchors("ja-dialogue")
 COUNT = 30
@@ -33,11 +32,9 @@ def strict(request: Request) -> Answer:
     return complete(request, verdict_of(request, min))
 
 
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(autouse=True)
+def judging(fake: FakeOpenAI) -> None:
     fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, bad: int = 0, count: int = COUNT, **options: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,9 @@ def judge(request: Request) -> Answer:
     return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
 
 
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(autouse=True)
+def judging(fake: FakeOpenAI) -> None:
     fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, items: Iterable[dict[str, Any]], **options: Any) -> dict[str, Any]:

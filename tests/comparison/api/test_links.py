@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,7 +10,6 @@ import pytest
 
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.posted import make_context, make_item, wait_for
-from tests.support.serving import judged_by, serving
 
 COUNT = 100
 
@@ -31,11 +28,9 @@ def judge(request: Request) -> Answer:
     return complete(request, verdict_of(request, choose))
 
 
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(autouse=True)
+def judging(fake: FakeOpenAI) -> None:
     fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, model: str, count: int = COUNT, **options: Any) -> str:

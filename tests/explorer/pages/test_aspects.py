@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,18 +13,15 @@ from tests.explorer.pages.test_verdict import BAD, COUNT, HOSTILE, get, score
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.posted import NDJSON, post_batch, wait_for
-from tests.support.serving import judged_by, serving
 
 
 def judge(request: Request) -> Answer:
     return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
 
 
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(autouse=True)
+def judging(fake: FakeOpenAI) -> None:
     fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score_two(client: httpx.AsyncClient) -> list[str]:

@@ -23,6 +23,8 @@ from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import wait_for
 from tests.support.waiting import LIMIT_SECONDS
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 ITEMS: list[dict[str, Any]] = [
     {
         "id": "shop",

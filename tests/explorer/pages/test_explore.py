@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -14,7 +13,6 @@ import pytest
 
 from saiten_server.explorer.pages.cases import tell_apart
 from tests.support.elements import Page
-from tests.support.serving import serving
 from tests.support.shown_batch import BATCH, HOSTILE, keep_shown
 
 CONTEXT = [{"speaker": "A", "text": "週末に映画を見ました。"}]
@@ -23,12 +21,6 @@ RESPONSES = {
     "same": ("いいですね。", "いいですね。"),
     "hostile": (HOSTILE, HOSTILE.replace("2", "3")),
 }
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def post(client: httpx.AsyncClient, number: int, **more: object) -> str:

@@ -8,9 +8,7 @@ import re
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncIterator
 from contextlib import closing
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,19 +41,6 @@ from tests.support.small_rubrics import aspect as make_aspect
 from tests.support.small_rubrics import both
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
-
-
-@pytest.fixture
-async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A service that works on no batch itself."""
-    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
-        yield found
 
 
 async def look(client: httpx.AsyncClient, path: str, **headers: str) -> Page:

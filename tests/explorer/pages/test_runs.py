@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,19 +16,6 @@ from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, wait_for
 from tests.support.seen_page import HOSTILE, Page
 from tests.support.serving import serving
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
-
-
-@pytest.fixture
-async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A service that works on no batch itself."""
-    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
-        yield found
 
 
 async def look(client: httpx.AsyncClient, path: str = "/", **headers: str) -> Page:

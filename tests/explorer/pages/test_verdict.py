@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +16,7 @@ from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.keyed import make_keys
 from tests.support.posted import make_item, post_batch, wait_for
-from tests.support.serving import judged_by, serving
+from tests.support.serving import serving
 
 COUNT = 30
 BAD = "悪い"
@@ -31,11 +29,9 @@ def judge(request: Request) -> Answer:
     return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
 
 
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(autouse=True)
+def judging(fake: FakeOpenAI) -> None:
     fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, build: str, *, bad: int = 0, extra: str = "", **options: Any) -> str:

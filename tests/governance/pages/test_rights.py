@@ -5,17 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 import saiten_server
 from tests.support.keyed import Header, make_keys
-from tests.support.serving import serving
 
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
@@ -40,12 +38,6 @@ def routes() -> Iterator[tuple[str, str]]:
 
 PAGES = sorted(set(routes()))
 WITH_IDS = [page for page in PAGES if "{" in page[1] and not any(f"{{{name}}}" in page[1] for name in GENERAL)]
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import httpx
-import pytest
 
 from saiten_server.platform.web.admission import INVITED_COOKIE
 from saiten_server.ratings.rounds import invitations as stored
@@ -20,12 +19,6 @@ from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
 
 NOTHING = {"_": ""}
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def invite(

@@ -25,6 +25,8 @@ from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
 from tests.support.serving import judged_by, serving
 from tests.support.waiting import LIMIT_SECONDS
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 PERSONA = {"name": "佐藤", "age": 41}
 PLANTED: list[dict[str, Any]] = [
     {

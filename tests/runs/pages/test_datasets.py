@@ -13,7 +13,6 @@ import pytest
 from saiten_server.runs.datasets.pages import uploads
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
-from tests.support.serving import serving
 
 FULL = Path("/dev/full")
 TABLE = "質問,応答,メモ\nおはよう,おはようございます,x\n元気？,,y\n海は？,行きました,z\n"
@@ -24,12 +23,6 @@ FIELDS = {"rubric": "ja-dialogue", "name": "朝", "system": "bot-a", "samples": 
 def wait_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that does not wait would say so, and be asked again."""
     monkeypatch.setattr(uploads, "WAIT_SECONDS", 60.0)
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def upload(client: httpx.AsyncClient, name: str, content: bytes, **more) -> str:
