@@ -28,7 +28,7 @@ from tests.support.databases import (
     share_compiled_statements,
 )
 from tests.support.drawing_process import KeptExecutor
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import FakeOpenAI, judge_bad
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -286,6 +286,12 @@ async def fake() -> AsyncIterator[FakeOpenAI]:
 
 
 @pytest.fixture
+def judging(fake: FakeOpenAI) -> None:
+    """`fake` tells bad responses from good ones."""
+    fake.default = judge_bad
+
+
+@pytest.fixture
 def service_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Fields of `Settings` for `client`, for a module to override: the judge is `fake`, by the real adapter and over HTTP,
     where the test uses `fake`, and the lexical judge otherwise."""
@@ -323,7 +329,7 @@ def drawing_process() -> Iterator[Executor]:
 
 @pytest.fixture(autouse=True)
 def share_drawing_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 200 tests of pages."""
-    if "pages" in request.path.parts:
+    """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 300 tests of services."""
+    if {"api", "pages"} & {*request.path.parts}:
         drawing: Executor = request.getfixturevalue("drawing_process")
         monkeypatch.setattr("saiten_server.container.open_process", lambda most=1: drawing)

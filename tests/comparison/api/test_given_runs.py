@@ -12,21 +12,12 @@ import pytest
 
 from saiten_server.platform.web.body import BodyMemory
 from tests.support.conversations import find_planted, make_turns
-from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
+from tests.support.fake_openai import BAD, FakeOpenAI, judge_bad
 from tests.support.gate_files import make_result
 from tests.support.posted import NDJSON, make_context, make_item, wait_for
 from tests.support.serving import judged_by, serving
 
-BAD = "悪い"
-
-
-def judge(request: Request) -> Answer:
-    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
-
-
-@pytest.fixture(autouse=True)
-def judging(fake: FakeOpenAI) -> None:
-    fake.default = judge
+pytestmark = pytest.mark.usefixtures("judging")
 
 
 async def score(client: httpx.AsyncClient, items: Iterable[dict[str, Any]], **options: Any) -> dict[str, Any]:
@@ -122,7 +113,7 @@ async def test_results_are_judged_as_the_batches_that_they_are_of(
     client: httpx.AsyncClient, fake: FakeOpenAI, case: str
 ) -> None:
     before, after, options, terms = PAIRS[case]
-    fake.default = find_planted if case == "conversations" else judge
+    fake.default = find_planted if case == "conversations" else judge_bad
     batches = [await score(client, items, **options) for items in (before, after)]
     results = [await fetch(client, batch["id"]) for batch in batches]
     ids = {"baseline": batches[0]["id"], "candidate": batches[1]["id"]}
