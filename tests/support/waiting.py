@@ -15,7 +15,7 @@ COMPUTING = re.compile(r'class="(?:[^"]* )?computing[ "]')
 
 
 async def read_computed(
-    client: httpx.AsyncClient, path: str, params: dict[str, Any] | None = None, **headers: str
+    client: httpx.AsyncClient, path: str, params: dict[str, Any] | None = None, /, **headers: str
 ) -> str:
     """The page's HTML once nothing on it is being drawn or computed any more."""
     async with asyncio.timeout(LIMIT_SECONDS):
