@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
@@ -27,7 +28,7 @@ from tests.support.databases import (
     share_compiled_statements,
 )
 from tests.support.drawing_process import KeptExecutor
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import FakeOpenAI, judge_bad
 from tests.support.services import private_postgres, private_redis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -285,11 +286,35 @@ async def fake() -> AsyncIterator[FakeOpenAI]:
 
 
 @pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A service whose judge is the real adapter, talking to `fake` over HTTP."""
-    from tests.support.serving import judged_by, serving
+def judging(fake: FakeOpenAI) -> None:
+    """`fake` tells bad responses from good ones."""
+    fake.default = judge_bad
 
-    async with serving(tmp_path, **judged_by(fake)) as found:
+
+@pytest.fixture
+def service_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Fields of `Settings` for `client`, for a module to override: the judge is `fake`, by the real adapter and over HTTP,
+    where the test uses `fake`, and the lexical judge otherwise."""
+    from tests.support.serving import judged_by
+
+    return judged_by(request.getfixturevalue("fake")) if "fake" in request.fixturenames else {"judge": "lexical"}
+
+
+@pytest.fixture
+async def client(tmp_path: Path, service_settings: dict[str, Any]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service of this test's own."""
+    from tests.support.serving import serving
+
+    async with serving(tmp_path, **service_settings) as found:
+        yield found
+
+
+@pytest.fixture
+async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a service that works on no batch itself: with Redis that is left to workers, and there is none."""
+    from tests.support.serving import serving
+
+    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
         yield found
 
 
@@ -304,7 +329,7 @@ def drawing_process() -> Iterator[Executor]:
 
 @pytest.fixture(autouse=True)
 def share_drawing_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 200 tests of pages."""
-    if "pages" in request.path.parts:
+    """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 300 tests of services."""
+    if {"api", "pages"} & {*request.path.parts}:
         drawing: Executor = request.getfixturevalue("drawing_process")
         monkeypatch.setattr("saiten_server.container.open_process", lambda most=1: drawing)

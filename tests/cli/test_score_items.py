@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from saiten import Connection
@@ -16,7 +17,6 @@ from saiten_server.runs.clusters import name_dialogue
 from tests.support.command import saiten
 from tests.support.conversations import make_turns
 from tests.support.records import BODY
-from tests.support.serving import serving
 
 PLAIN = {key: value for key, value in BODY.items() if key != "rubric"}
 COULD_NOT_RUN = 3
@@ -62,8 +62,8 @@ def test_files_that_are_not_there_or_share_ids_are_named(tmp_path: Path) -> None
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Connection]:
-    async with serving(tmp_path) as client, Connection(str(client.base_url)) as connection:
+async def service(client: httpx.AsyncClient) -> AsyncIterator[Connection]:
+    async with Connection(str(client.base_url)) as connection:
         yield connection
 
 

@@ -35,8 +35,8 @@ TERMS = {"test": "unpaired", "alpha": 0.1, "seed": 3}
 
 
 @pytest.fixture
-async def client(tmp_path: Path, kind: Kind) -> AsyncIterator[Any]:
-    async with serving(tmp_path, judge="lexical") as service, client_of(kind, str(service.base_url)) as found:
+async def client(client: httpx.AsyncClient, kind: Kind) -> AsyncIterator[Any]:
+    async with client_of(kind, str(client.base_url)) as found:
         yield found
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import httpx
 import pytest
 
 import saiten
@@ -21,7 +22,6 @@ from tests.support.command import environment, finish
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, complete, verdict_of
 from tests.support.nursery import Forked
 from tests.support.posted import make_context, make_item
-from tests.support.serving import serving
 
 TESTS = """
 import saiten
@@ -53,9 +53,8 @@ async def fake() -> AsyncIterator[FakeOpenAI]:
 
 
 @pytest.fixture
-async def url(tmp_path: Path, fake: FakeOpenAI) -> AsyncIterator[str]:
-    async with serving(tmp_path, judge="openai", openai_base_url=fake.base_url) as service:
-        yield str(service.base_url)
+def url(fake: FakeOpenAI, client: httpx.AsyncClient) -> str:
+    return str(client.base_url)
 
 
 @dataclass(frozen=True)

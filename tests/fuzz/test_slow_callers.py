@@ -7,12 +7,11 @@ import select
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
 
 WAIT_SECONDS = LIMIT_SECONDS
@@ -23,9 +22,8 @@ ASKED = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical", body_timeout_seconds=0.3) as found:
-        yield found
+def service_settings() -> dict[str, Any]:
+    return {"judge": "lexical", "body_timeout_seconds": 0.3}
 
 
 @asynccontextmanager

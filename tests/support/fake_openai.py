@@ -134,6 +134,14 @@ def candidate_of(request: Request) -> str:
     return str(json.loads("\n".join(lines[1:-2]))["response"])
 
 
+BAD = "悪い"
+
+
+def judge_bad(request: Request) -> Answer:
+    """The lowest ratings for a response that holds `BAD`, and the highest for any other."""
+    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
+
+
 def status(http: int, message: str = "it failed", **error: Any) -> Behaviour:
     """Answers with an error; `headers` among the keywords are the answer's own."""
     headers = error.pop("headers", {})

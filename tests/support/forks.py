@@ -32,32 +32,18 @@ from typing import Any, NoReturn
 from saiten import commands, private
 
 PACKAGES = (
-    *("saiten", "saiten_server.cli", "saiten_server.platform.web", "saiten_server.platform.redis"),
-    *("saiten_server.platform.charts", "saiten_server.ratings", "saiten_server.comparison", "saiten_server.analyses"),
-    *("saiten_server.explorer", "saiten_server.stats"),
+    *("saiten", "saiten_server.analyses", "saiten_server.cli", "saiten_server.comparison", "saiten_server.explorer"),
+    *("saiten_server.platform.charts", "saiten_server.platform.redis", "saiten_server.platform.web"),
+    *("saiten_server.ratings", "saiten_server.runs", "saiten_server.stats"),
 )
 MODULES = (
-    *(
-        "saiten_server.providers.lexical.judge",
-        "saiten_server.providers.openai.judge",
-        "saiten_server.providers.openai.endpoint",
-    ),
-    *(
-        "saiten_server.providers.openai.batches",
-        "saiten_server.providers.deepl.client",
-        "saiten_server.cli.demo",
-        "rich.progress",
-        "rich.table",
-    ),
+    *("saiten_server.cli.demo", "saiten_server.providers.deepl.client", "saiten_server.providers.deepl.translator"),
+    *("saiten_server.providers.lexical.judge", "saiten_server.providers.openai.batches"),
+    *("saiten_server.providers.openai.endpoint", "saiten_server.providers.openai.judge"),
+    *("saiten_server.providers.openai.relay", "rich.progress", "rich.table"),
     *("aiosqlite", "anyio._backends._asyncio", "asyncpg", "encodings.idna", "fugashi", "httpcore", "redis.asyncio"),
-    *("scipy.sparse.csgraph", "scipy.special", "scipy.stats", "vl_convert"),
-    *(
-        "unidic_lite",
-        "uvloop",
-        "uvicorn.lifespan.on",
-        "uvicorn.protocols.http.auto",
-        "uvicorn.protocols.websockets.auto",
-    ),
+    *("scipy.sparse.csgraph", "scipy.special", "scipy.stats", "unidic_lite", "uvicorn.lifespan.on"),
+    *("uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto", "uvloop", "vl_convert"),
 )
 """Not PyTorch, matplotlib or OpenTelemetry: they begin threads, or read the environment, as they are imported."""
 

@@ -54,3 +54,11 @@ async def wait_for(
             if batch["status"] == status:
                 return batch
             await asyncio.sleep(0.02)
+
+
+async def post_run(client: httpx.AsyncClient, build: str, count: int = 3, **options: Any) -> str:
+    """The id of a completed run of `nightly`."""
+    metadata = {"system": "bot-a", "build": build}
+    batch = await post_batch(client, count, **{"name": "nightly", "metadata": metadata, **options})
+    await wait_for(client, batch["id"])
+    return str(batch["id"])

@@ -8,7 +8,6 @@ import io
 import json
 import random
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,6 @@ RECORDS = [
     for number in range(6)
     for rater in ("r1", "r2")
 ]  # fmt: skip
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 def write(records: list[dict[str, Any]]) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +12,31 @@ import pytest
 
 from saiten_server.comparison.judge_checks.service import MOST_RUNS, RECORDED_RUNS, load_anchors
 from tests.support.cases import in_turn
-from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, say, status, verdict_of
+from tests.support.fake_openai import (
+    BAD,
+    Answer,
+    FakeOpenAI,
+    Request,
+    candidate_of,
+    complete,
+    judge_bad,
+    say,
+    status,
+    verdict_of,
+)
 from tests.support.keyed import make_keys
 from tests.support.posted import make_context, make_item, post_batch, wait_for
-from tests.support.serving import judged_by, serving
+from tests.support.serving import serving
+
+pytestmark = pytest.mark.usefixtures("judging")
 
 ANCHORS = load_anchors("ja-dialogue")
 COUNT = 30
-BAD = "悪い"
-"""A response that holds it gets the lowest ratings."""
-
-
-def judge(request: Request) -> Answer:
-    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
 
 
 def strict(request: Request) -> Answer:
     """The same judge after it moved: the lowest for everybody."""
     return complete(request, verdict_of(request, min))
-
-
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, bad: int = 0, count: int = COUNT, **options: Any) -> str:
@@ -195,7 +194,7 @@ async def test_a_batch_without_results_compares_to_nothing(tmp_path: Path, redis
 
 
 async def test_failed_candidates_count_against_coverage(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
-    fake.default = lambda request: say("no verdict")(request) if BAD in candidate_of(request) else judge(request)
+    fake.default = lambda request: say("no verdict")(request) if BAD in candidate_of(request) else judge_bad(request)
     good, holed = await score(client), await score(client, bad=3)
     found = await find(client, "comparisons", {"baseline": good, "candidate": holed})
     assert found["coverage"]["candidate"] == {"candidates": COUNT, "rated": 162, "expected": 180, "share": 0.9}
@@ -381,7 +380,7 @@ async def test_a_judge_in_trouble_is_the_usual_problem(
         assert (response.status_code, response.json()["code"]) == (http, code), response.text
         assert response.headers["content-type"] == "application/problem+json"
         assert ("retry-after" in response.headers) is (http == 503)
-    fake.default = judge
+    fake.default = judge_bad
     # Nothing was stored on the way.
     assert (await find(client, "judge-checks", {}))["verdict"] == "recorded"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,12 @@ import pytest
 
 from saiten_server.platform.web.body import BodyMemory
 from tests.support.conversations import find_planted, make_turns
-from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
+from tests.support.fake_openai import BAD, FakeOpenAI, judge_bad
 from tests.support.gate_files import make_result
 from tests.support.posted import NDJSON, make_context, make_item, wait_for
 from tests.support.serving import judged_by, serving
 
-BAD = "悪い"
-
-
-def judge(request: Request) -> Answer:
-    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
-
-
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
+pytestmark = pytest.mark.usefixtures("judging")
 
 
 async def score(client: httpx.AsyncClient, items: Iterable[dict[str, Any]], **options: Any) -> dict[str, Any]:
@@ -124,7 +113,7 @@ async def test_results_are_judged_as_the_batches_that_they_are_of(
     client: httpx.AsyncClient, fake: FakeOpenAI, case: str
 ) -> None:
     before, after, options, terms = PAIRS[case]
-    fake.default = find_planted if case == "conversations" else judge
+    fake.default = find_planted if case == "conversations" else judge_bad
     batches = [await score(client, items, **options) for items in (before, after)]
     results = [await fetch(client, batch["id"]) for batch in batches]
     ids = {"baseline": batches[0]["id"], "candidate": batches[1]["id"]}

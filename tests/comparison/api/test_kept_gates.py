@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from saiten_server.platform.sql.engine import close_engine, open_engine
 from saiten_server.runs.quota import count_stored
 from tests.support.gate_files import make_result
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, post_batch, wait_for
-from tests.support.serving import serving
 
 RULES = [{"aspect": "overall", "max_drop": 0.1}]
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, **options: Any) -> str:

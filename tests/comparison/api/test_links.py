@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,7 +10,7 @@ import pytest
 
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.posted import make_context, make_item, wait_for
-from tests.support.serving import judged_by, serving
+from tests.support.waiting import read_computed
 
 COUNT = 100
 
@@ -31,11 +29,9 @@ def judge(request: Request) -> Answer:
     return complete(request, verdict_of(request, choose))
 
 
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+@pytest.fixture(autouse=True)
+def judging(fake: FakeOpenAI) -> None:
     fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, model: str, count: int = COUNT, **options: Any) -> str:
@@ -46,13 +42,6 @@ async def score(client: httpx.AsyncClient, model: str, count: int = COUNT, **opt
     found: str = response.json()["id"]
     await wait_for(client, found)
     return found
-
-
-async def look(client: httpx.AsyncClient, path: str, **parameters: str) -> str:
-    """The page once nothing on it is being computed."""
-    while "computing" in (page := (await client.get(path, params=parameters)).text):
-        pass
-    return page
 
 
 async def test_a_link_is_made_used_and_deleted(client: httpx.AsyncClient) -> None:
@@ -84,14 +73,14 @@ async def test_a_link_is_made_used_and_deleted(client: httpx.AsyncClient) -> Non
     assert gated["comparison"]["link"] == compared["link"]
 
     # The comparison's page offers the link, and marks what it moved.
-    assert f"link={link['id']}" in await look(client, "/explore", **asked)
-    page = await look(client, "/explore", **asked, link=link["id"])
+    assert f"link={link['id']}" in await read_computed(client, "/explore", asked)
+    page = await read_computed(client, "/explore", {**asked, "link": link["id"]})
     assert f"<code>{link['id']}</code>" in page
     assert re.search(r'<span title="linked">≈</span>[\d.]+ → \d', page)
 
     # A trend is broken between the judges, and shows the old one's run by the link where that is asked for.
     trend = f"/runs/{new}/trend"
-    broken, shown = await look(client, trend), await look(client, trend, links="1", axis="time")
+    broken, shown = [await read_computed(client, trend, asked) for asked in ({}, {"links": "1", "axis": "time"})]
     assert (broken.count("different signature"), broken.count("chart-linked-points"), broken.count("chart-breaks")) == (
         1,
         0,

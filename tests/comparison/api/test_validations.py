@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from tests.support.records import BODY
 from tests.support.serving import serving
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path) as found:
-        yield found
 
 
 def lines(*values: Any) -> bytes:

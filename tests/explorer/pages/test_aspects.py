@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from saiten_server.explorer.pages.aspects import name_systems, suggest
-from tests.explorer.pages.test_verdict import BAD, COUNT, HOSTILE, get, score
+from tests.explorer.pages.test_verdict import COUNT, HOSTILE, score
 from tests.support.elements import Page
-from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
 from tests.support.posted import NDJSON, post_batch, wait_for
-from tests.support.serving import judged_by, serving
+from tests.support.waiting import read_computed
 
-
-def judge(request: Request) -> Answer:
-    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
-
-
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
+pytestmark = pytest.mark.usefixtures("judging")
 
 
 async def score_two(client: httpx.AsyncClient) -> list[str]:
@@ -53,7 +41,7 @@ async def rate(client: httpx.AsyncClient, run: str, shift: int = 0) -> None:
 
 
 async def look(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
-    return Page(await get(client, path, **headers))
+    return Page(await read_computed(client, path, **headers))
 
 
 def said(page: Page) -> str:

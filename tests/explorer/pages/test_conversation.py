@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import re
@@ -21,7 +20,9 @@ from tests.support.conversations import find_planted, make_turns
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import wait_for
-from tests.support.waiting import LIMIT_SECONDS
+from tests.support.waiting import read_computed
+
+pytestmark = pytest.mark.usefixtures("fake")
 
 ITEMS: list[dict[str, Any]] = [
     {
@@ -56,14 +57,7 @@ def test_every_kind_has_its_name_and_description_in_three_languages() -> None:
 
 
 async def read(client: httpx.AsyncClient, address: str, language: str = "en") -> str:
-    """The page's HTML, once nothing on it is being drawn or computed."""
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while True:
-            page = await client.get(address, headers={"accept": "text/html", "accept-language": language})
-            assert page.status_code == 200, page.text
-            if "computing soft" not in page.text and "empty computing" not in page.text:
-                return page.text
-            await asyncio.sleep(0.02)
+    return await read_computed(client, address, **{"accept-language": language})
 
 
 async def test_a_run_of_conversations_shows_turns_findings_and_their_course(client: httpx.AsyncClient) -> None:

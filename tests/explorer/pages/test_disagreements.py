@@ -12,6 +12,7 @@ from tests.support.elements import Page
 from tests.support.keyed import make_keys
 from tests.support.posted import NDJSON, make_context, make_item, wait_for
 from tests.support.serving import serving
+from tests.support.waiting import read_computed
 
 COUNT = 24
 UNLIKE = {3: 4.0, 7: 3.0}
@@ -31,12 +32,7 @@ async def score(client: httpx.AsyncClient, build: str) -> str:
 
 
 async def show(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
-    """The page once nothing on it is being computed."""
-    while True:
-        response = await client.get(path, headers={"Accept": "text/html", **headers})
-        assert response.status_code == 200, response.text
-        if "computing soft" not in response.text and "empty computing" not in response.text:
-            return Page(response.text)
+    return Page(await read_computed(client, path, **headers))
 
 
 async def rate(client: httpx.AsyncClient, run: str) -> list[float]:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -14,8 +13,8 @@ import pytest
 
 from saiten_server.explorer.pages.cases import tell_apart
 from tests.support.elements import Page
-from tests.support.serving import serving
 from tests.support.shown_batch import BATCH, HOSTILE, keep_shown
+from tests.support.waiting import read_computed
 
 CONTEXT = [{"speaker": "A", "text": "週末に映画を見ました。"}]
 RESPONSES = {
@@ -23,12 +22,6 @@ RESPONSES = {
     "same": ("いいですね。", "いいですね。"),
     "hostile": (HOSTILE, HOSTILE.replace("2", "3")),
 }
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def post(client: httpx.AsyncClient, number: int, **more: object) -> str:
@@ -44,12 +37,8 @@ async def post(client: httpx.AsyncClient, number: int, **more: object) -> str:
     return str(run)
 
 
-async def look(client: httpx.AsyncClient, address: str, **headers: str) -> Page:
-    while True:
-        answer = await client.get(address, headers=headers)
-        assert answer.status_code == 200, answer.text
-        if not (page := Page(answer.text)).all("div", class_="computing"):
-            return page
+async def look(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
+    return Page(await read_computed(client, path, **headers))
 
 
 def items_of(page: Page) -> list[str]:

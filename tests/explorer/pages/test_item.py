@@ -49,10 +49,9 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 @pytest.fixture
-async def client(tmp_path: Path, sqlite_url: str):
+async def client(sqlite_url: str, client):
     await keep_shown(sqlite_url, 6, path="both")
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
+    return client
 
 
 async def look(client, position: int, query: str = "", **headers: str) -> Page:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -40,10 +39,9 @@ MEASURES = ("naturalness", "coherence", "overall", "overall.blended")
 
 
 @pytest.fixture
-async def client(tmp_path: Path, sqlite_url: str):
+async def client(sqlite_url: str, client):
     await keep_shown(sqlite_url, COUNT, path="both")
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
+    return client
 
 
 async def look(client, query: str = "", **headers: str) -> Page:

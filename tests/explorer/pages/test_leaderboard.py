@@ -9,16 +9,12 @@ from pathlib import Path
 import httpx
 
 from tests.support.elements import Page
-from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
+from tests.support.fake_openai import BAD, FakeOpenAI, judge_bad
 from tests.support.posted import NDJSON, make_context, make_item, wait_for
 from tests.support.serving import judged_by, serving
+from tests.support.waiting import read_computed
 
 COUNT = 30
-BAD = "悪い"
-
-
-def judge(request: Request) -> Answer:
-    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
 
 
 async def score(client: httpx.AsyncClient, system: str, bad: int, **options: object) -> str:
@@ -32,16 +28,12 @@ async def score(client: httpx.AsyncClient, system: str, bad: int, **options: obj
     return str(found)
 
 
-async def show(client: httpx.AsyncClient, path: str) -> Page:
-    while True:
-        response = await client.get(path, headers={"Accept": "text/html"})
-        assert response.status_code == 200, response.text
-        if "empty computing" not in response.text:
-            return Page(response.text)
+async def show(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
+    return Page(await read_computed(client, path, **headers))
 
 
 async def test_systems_stand_in_their_places(fake: FakeOpenAI, tmp_path: Path) -> None:
-    fake.default = judge
+    fake.default = judge_bad
     async with serving(tmp_path, **judged_by(fake)) as client:
         page = await show(client, "/leaderboard")
         assert "no completed run with a name" in page.one("main").text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -12,7 +11,6 @@ from functools import partial
 from html import unescape
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,11 +19,10 @@ from saiten_server.core.batch import Batch
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.explorer.pages.live import News, count_again, look_again, stream_events
 from saiten_server.runs.watching import RunWatch
+from tests.support.events import read_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
-
-Event = tuple[str, dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -33,19 +30,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls often, so that tests need not wait."""
     monkeypatch.setattr("saiten_server.runs.watching.SHORTEST_POLL_SECONDS", 0.01)
     monkeypatch.setattr("saiten_server.runs.watching.LONGEST_POLL_SECONDS", 0.01)
-
-
-def read_event(block: str) -> Event:
-    fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
-    return fields.get("event", ":"), json.loads(fields.get("data", "{}"))
-
-
-async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
-    rest = ""
-    async for text in response.aiter_text():
-        *blocks, rest = (rest + text).split("\n\n")
-        for block in blocks:
-            yield read_event(block)
 
 
 async def test_runs_are_followed_to_the_end_of_all(tmp_path: Path) -> None:

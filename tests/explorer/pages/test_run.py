@@ -8,9 +8,7 @@ import re
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncIterator
 from contextlib import closing
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,43 +34,18 @@ from saiten_server.platform.web.language import TERMS
 from saiten_server.runs.summary import AspectSummary, Summary
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from tests.support.keyed import make_keys
-from tests.support.posted import NDJSON, make_body, make_context, make_item, post_batch, wait_for
+from tests.support.posted import NDJSON, make_body, make_context, make_item, post_batch, post_run, wait_for
 from tests.support.seen_page import HOSTILE, Page
 from tests.support.serving import serving
 from tests.support.small_rubrics import aspect as make_aspect
 from tests.support.small_rubrics import both
+from tests.support.waiting import read_computed
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
-
-
-@pytest.fixture
-async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A service that works on no batch itself."""
-    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
-        yield found
-
-
 async def look(client: httpx.AsyncClient, path: str, **headers: str) -> Page:
-    """The page once nothing on it is being computed any more."""
-    while True:
-        response = await client.get(path, headers={"Accept": "text/html", **headers})
-        assert response.status_code == 200, response.text
-        if "computing soft" not in response.text and "empty computing" not in response.text:
-            return Page(response.text)
-
-
-async def post_run(client: httpx.AsyncClient, build: str, count: int = 3, **options: Any) -> str:
-    """The id of a completed run of `nightly`."""
-    metadata = {"system": "bot-a", "build": build}
-    batch = await post_batch(client, count, **{"name": "nightly", "metadata": metadata, **options})
-    await wait_for(client, batch["id"])
-    return str(batch["id"])
+    return Page(await read_computed(client, path, **headers))
 
 
 async def post_varied(client: httpx.AsyncClient) -> str:

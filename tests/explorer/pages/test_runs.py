@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,36 +13,15 @@ from saiten_server.core.errors import SignatureMismatch
 from saiten_server.explorer.pages import runs
 from saiten_server.platform.computations import PendingComputation
 from tests.support.keyed import make_keys
-from tests.support.posted import make_body, make_item, post_batch, wait_for
+from tests.support.posted import make_body, make_item, post_batch, post_run, wait_for
 from tests.support.seen_page import HOSTILE, Page
 from tests.support.serving import serving
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
-
-
-@pytest.fixture
-async def waiting(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A service that works on no batch itself."""
-    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
-        yield found
 
 
 async def look(client: httpx.AsyncClient, path: str = "/", **headers: str) -> Page:
     response = await client.get(path, headers={"Accept": "text/html", **headers})
     assert response.status_code == 200, response.text
     return Page(response.text)
-
-
-async def post_run(client: httpx.AsyncClient, build: str, count: int = 3, **options: Any) -> str:
-    """The id of a completed run of `nightly`."""
-    metadata = {"system": "bot-a", "build": build}
-    batch = await post_batch(client, count, **{"name": "nightly", "metadata": metadata, **options})
-    await wait_for(client, batch["id"])
-    return str(batch["id"])
 
 
 async def post_items(client: httpx.AsyncClient, items: list[dict[str, Any]], **options: Any) -> str:

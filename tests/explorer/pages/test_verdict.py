@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,27 +13,16 @@ from saiten_server.comparison.values import Measure
 from saiten_server.explorer.pages.verdict import explain_held_measure, explain_lack, list_names
 from saiten_server.platform.web.language import speech_in
 from tests.support.elements import Page
-from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, verdict_of
+from tests.support.fake_openai import BAD
 from tests.support.keyed import make_keys
 from tests.support.posted import make_item, post_batch, wait_for
-from tests.support.serving import judged_by, serving
+from tests.support.serving import serving
+from tests.support.waiting import read_computed
+
+pytestmark = pytest.mark.usefixtures("judging")
 
 COUNT = 30
-BAD = "悪い"
-"""A response that holds it gets the lowest ratings."""
-
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-
-
-def judge(request: Request) -> Answer:
-    return complete(request, verdict_of(request, min if BAD in candidate_of(request) else max))
-
-
-@pytest.fixture
-async def client(fake: FakeOpenAI, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    fake.default = judge
-    async with serving(tmp_path, **judged_by(fake)) as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, build: str, *, bad: int = 0, extra: str = "", **options: Any) -> str:
@@ -56,17 +43,8 @@ async def score(client: httpx.AsyncClient, build: str, *, bad: int = 0, extra: s
     return str(response.json()["id"])
 
 
-async def get(client: httpx.AsyncClient, path: str, **headers: str) -> str:
-    """The page's text once nothing on it is being computed any more."""
-    while True:
-        response = await client.get(path, headers={"Accept": "text/html", **headers})
-        assert response.status_code == 200, response.text
-        if "computing soft" not in response.text and "empty computing" not in response.text:
-            return response.text
-
-
 async def compare(client: httpx.AsyncClient, baseline: str, candidate: str, more: str = "", **headers: str) -> Page:
-    return Page(await get(client, f"/explore?run={baseline}&run={candidate}{more}", **headers))
+    return Page(await read_computed(client, f"/explore?run={baseline}&run={candidate}{more}", **headers))
 
 
 async def test_a_worse_run_is_called_so_above_its_worst_cases(client):
@@ -138,7 +116,7 @@ async def test_runs_judged_otherwise_are_refused_and_shown_with_caution(client):
     assert "ratings requested per response samples 1 3" in page.one("main").text
     assert not page.all("section", id="differences")
     (anyway,) = [link["href"] for link in page.all("a", class_="button") if "mismatch=1" in link["href"]]
-    page = Page(await get(client, anyway))
+    page = Page(await read_computed(client, anyway))
     assert "a-2 is worse than a-1" in page.one("h1").text
     assert "Caution: these runs were not rated in the same way." in page.one("main").text
     assert page.one("input", type="hidden", name="mismatch")["value"] == "1"
@@ -169,7 +147,7 @@ async def test_runs_are_chosen_the_newest_against_the_one_before(client):
     async def choose(query: str) -> list[str]:
         moved = await client.get(f"/compare{query}")
         assert moved.status_code == 303
-        page = Page(await get(client, moved.headers["location"]))
+        page = Page(await read_computed(client, moved.headers["location"]))
         return [box["value"] for box in page.all("input", type="checkbox") if "checked" in box.attributes]
 
     assert await choose("") == []
@@ -182,7 +160,7 @@ async def test_runs_are_chosen_the_newest_against_the_one_before(client):
     assert {*await choose(f"?baseline={other}")} == {other, last}
     assert {*await choose(f"?baseline={other}&candidate={other}")} == {other, last}
     moved = await client.get(f"/compare?baseline={first}&candidate={last}&measure=overall&mismatch=1")
-    page = Page(await get(client, moved.headers["location"]))
+    page = Page(await read_computed(client, moved.headers["location"]))
     assert page.one("h1").text == "No aspect shows a difference between a-1 and a-2"
     assert page.one("option", value="overall", selected="")
     assert page.one("input", type="hidden", name="mismatch")["value"] == "1"
@@ -227,7 +205,7 @@ def test_a_sentence_names_three_aspects_at_most():
 
 async def test_what_people_say_stands_beside_what_the_judge_says(client):
     before, after = await score(client, "a-1"), await score(client, "a-2", bad=20)
-    assert "Corrected by people" not in await get(client, f"/explore?run={before}&run={after}")
+    assert "Corrected by people" not in await read_computed(client, f"/explore?run={before}&run={after}")
     given = [
         {"batch": batch, "item": make_item(at)["id"], "rater": "r1", "ratings": {"overall": 2 + (at + shift) % 3}}
         for batch, shift in ((before, 0), (after, 1))
@@ -256,7 +234,7 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
     assert "Smallest detectable" in judges.text
     excluded = await client.post("/v1/ratings/exclusions", json={"rater": "r1"})
     assert excluded.status_code == 200, excluded.text
-    assert "Corrected by people" not in await get(client, f"/explore?run={before}&run={after}")
+    assert "Corrected by people" not in await read_computed(client, f"/explore?run={before}&run={after}")
     section = (await compare(client, before, after, "&figures=corrected")).one("section", id="differences").text
     assert "people's ratings are not sufficient" in section
     assert "Smallest detectable" not in section
@@ -276,7 +254,7 @@ async def test_the_home_page_says_which_system_is_best_and_what_to_fix_first(cli
     await score(client, "1", metadata={"system": "bot-b", "build": "1"})
     await score(client, "1")
     last = await score(client, "2", bad=25)
-    page = await get(client, "/")
+    page = await read_computed(client, "/")
     best, fix = page.index('id="best"'), page.index('id="fix"')
     assert "bot-b" in page[best:fix]
     assert "bot-a" not in page[best:fix]
@@ -284,5 +262,5 @@ async def test_the_home_page_says_which_system_is_best_and_what_to_fix_first(cli
     # One sentence for all aspects that no one has checked, and no chip for each.
     assert "have not been checked against people" in page
     assert "Judge and people:" not in page
-    run = await get(client, f"/runs/{last}")
+    run = await read_computed(client, f"/runs/{last}")
     assert "two people each rate at least 20 responses" in run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,9 @@ import pytest
 from saiten_server.platform.sql.engine import open_engine, write
 from saiten_server.platform.web.dependencies import QUIET_SECONDS, Attempt, Refusals
 from tests.support.keyed import Header, make_keys
-from tests.support.serving import serving
 
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 BATCH = {"rubric": "ja-dialogue", "relevance": None, "items": [{"id": "1", **SAID}]}
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def events(client: httpx.AsyncClient, key: Header | None = None, **query: Any) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from saiten_server.platform.settings import Settings
 from saiten_server.platform.web.dependencies import ADMINISTRATIVE
 from tests.support.keyed import Header, make_keys
 from tests.support.posted import wait_for
-from tests.support.serving import openapi_document, serving
+from tests.support.serving import openapi_document
 
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
@@ -76,12 +76,6 @@ def fields_of(about: dict[str, Any]) -> set[str]:
 
 def all_operations() -> list[Operation]:
     return [operation for operation, _ in operations()]
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def send(

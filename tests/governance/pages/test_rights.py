@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
 
-import saiten_server
+from saiten_server.application import create_application
+from saiten_server.platform.web.page import PageRoute
 from tests.support.keyed import Header, make_keys
-from tests.support.serving import serving
+from tests.support.serving import Given
 
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
@@ -29,23 +25,13 @@ GENERAL = {"version": "0", "name": "none"}
 
 def routes() -> Iterator[tuple[str, str]]:
     """Method and template of every page."""
-    for module in pkgutil.walk_packages(saiten_server.__path__, f"{saiten_server.__name__}."):
-        if "pages" not in module.name.split("."):
-            continue
-        router = getattr(importlib.import_module(module.name), "router", None)
-        for route in router.routes if isinstance(router, APIRouter) else ():
-            if isinstance(route, APIRoute):
-                yield from ((method, route.path) for method in sorted(route.methods or ()))
+    for route in create_application(Given(judge="lexical", encoder="off")).routes:
+        if isinstance(route, PageRoute):
+            yield from ((method, route.path) for method in sorted(route.methods or ()))
 
 
 PAGES = sorted(set(routes()))
 WITH_IDS = [page for page in PAGES if "{" in page[1] and not any(f"{{{name}}}" in page[1] for name in GENERAL)]
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:

@@ -6,7 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.serving import openapi_document, serving
+from tests.support.serving import openapi_document
 
 FOLDER = Path(__file__).parents[3] / "examples" / "openapi"
 ITEM = {"context": [{"speaker": "A", "text": "海へ行きました。"}], "response": "いいですね。"}
@@ -60,9 +60,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as client:
-        yield client
+def service(client: httpx.AsyncClient) -> httpx.AsyncClient:
+    return client
 
 
 async def test_its_calls_are_answered(generated: Any, service: httpx.AsyncClient) -> None:

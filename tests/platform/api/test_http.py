@@ -25,6 +25,8 @@ from tests.support.fake_openai import FakeOpenAI, status
 from tests.support.records import BODY
 from tests.support.serving import judged_by, serving
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 JSON = {"Content-Type": "application/json"}
 DOCUMENT = json.dumps(BODY).encode()
 

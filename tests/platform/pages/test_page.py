@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import gzip
 import threading
-from pathlib import Path
 
-import pytest
 from starlette.datastructures import Headers
 from starlette.types import Message
 
 from saiten_server.platform.web.language import lang_of, pick, query
 from saiten_server.platform.web.page import Page, asset_address, read_assets
-from tests.support.serving import serving
 
 HTML = {"Accept": "text/html"}
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def test_pages_allow_no_script_but_the_services_own(client):

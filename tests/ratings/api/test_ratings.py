@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,6 @@ from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
 
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 def rating(item: str | None = "a", rater: str = "r1", **changes: Any) -> dict[str, Any]:

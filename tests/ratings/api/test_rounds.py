@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.cases import in_turn
 from tests.support.posted import post_batch, wait_for
-from tests.support.serving import serving
 
 ROUNDS = "/v1/ratings/rounds"
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, count: int) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
 from pathlib import Path
 
 import httpx
-import pytest
 
 from saiten_server.platform.web.admission import INVITED_COOKIE
 from saiten_server.ratings.rounds import service as stored
@@ -17,15 +15,9 @@ from saiten_server.ratings.values import MOST_INVITATIONS, Invitation
 from tests.ratings.pages.test_sheet import action_of, items, lowest, start
 from tests.support.keyed import Header, make_keys
 from tests.support.serving import serving
-from tests.support.waiting import LIMIT_SECONDS
+from tests.support.waiting import read_computed
 
 NOTHING = {"_": ""}
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def invite(
@@ -246,9 +238,7 @@ async def test_the_round_shows_agreement_stars_and_what_was_corrected(client):
     assert 'name="starred" value="yes" checked' in first
     for _ in range(2):  # sending the same again corrects nothing
         await client.post(action_of(first), data={**lowest(first), "rating.naturalness": "2"})
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while "empty computing" in (page := (await client.get(address)).text):
-            await asyncio.sleep(0.02)
+    page = await read_computed(client, address)
     assert "2 raters · 4 responses" in page
     row = re.search(r'<th scope="row">Naturalness</th>((?:<td class="num">[^<]*</td>)+)', page)
     assert row is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,17 +12,10 @@ import pytest
 from tests.support.cases import in_turn
 from tests.support.keyed import make_keys
 from tests.support.posted import post_batch, wait_for
-from tests.support.serving import serving
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 NOTHING = {"_": ""}
 """A form without fields: httpx leaves out the type of an empty one."""
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def score(client: httpx.AsyncClient, count: int = 3, **options: Any) -> str:

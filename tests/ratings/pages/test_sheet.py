@@ -6,7 +6,6 @@ import asyncio
 import html
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,18 +17,11 @@ from saiten_server.ratings.rounds.pages.sheet import Entered, examples_of, make_
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from tests.support.cases import in_turn
 from tests.support.posted import wait_for
-from tests.support.serving import serving
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 NOTHING = {"_": ""}
 """A form without fields: httpx leaves out the type of an empty one."""
 ASPECTS = ["naturalness", "coherence", "interestingness", "relevance", "consistency", "overall"]
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def start(client: httpx.AsyncClient, items: list[dict[str, Any]], **fields: Any) -> str:

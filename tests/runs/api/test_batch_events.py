@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from saiten_server.core.batch import Batch
@@ -17,12 +14,11 @@ from saiten_server.core.errors import StoreUnavailable
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.platform.sql.engine import open_engine
 from saiten_server.runs.watching import rest, stream_events
+from tests.support.events import Event, read_event, read_events
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
 from tests.support.waiting import LIMIT_SECONDS
-
-Event = tuple[str, Any]
 
 
 @pytest.fixture(autouse=True)
@@ -30,22 +26,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Polls often, so that tests need not wait."""
     monkeypatch.setattr("saiten_server.runs.watching.SHORTEST_POLL_SECONDS", 0.01)
     monkeypatch.setattr("saiten_server.runs.watching.LONGEST_POLL_SECONDS", 0.01)
-
-
-def read_event(block: str) -> Event:
-    """Name and data of one event; a comment has the name ':'."""
-    if block.startswith(":"):
-        return ":", None
-    fields = dict(line.split(": ", 1) for line in block.splitlines())
-    return fields["event"], json.loads(fields["data"])
-
-
-async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
-    rest = ""
-    async for text in response.aiter_text():
-        *blocks, rest = (rest + text).split("\n\n")
-        for block in blocks:
-            yield read_event(block)
 
 
 async def test_a_batch_is_followed_to_its_end(tmp_path: Path) -> None:

@@ -31,12 +31,6 @@ def read_lines(response: httpx.Response) -> list[dict[str, Any]]:
     return [json.loads(line) for line in response.text.splitlines()]
 
 
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
-
-
 async def complete_batch(client: httpx.AsyncClient, *items: dict[str, Any], **options: Any) -> str:
     """The address of a completed batch of these items."""
     response = await client.post("/v1/batches", json={**options, "items": items})

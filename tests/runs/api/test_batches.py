@@ -24,10 +24,9 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-async def client(tmp_path: Path, redis_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A service that works on no batch itself: with Redis that is left to workers, and there is none."""
-    async with serving(tmp_path, judge="lexical", redis_url=redis_url) as found:
-        yield found
+def service_settings(redis_url: str) -> dict[str, Any]:
+    """With Redis batches are left to workers, and there is none."""
+    return {"judge": "lexical", "redis_url": redis_url}
 
 
 async def list_ids(client: httpx.AsyncClient, query: str = "", **more: Any) -> list[str]:

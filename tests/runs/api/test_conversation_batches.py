@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import html
 import json
@@ -23,7 +22,9 @@ from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_item, wait_for, write_ndjson
 from tests.support.serving import judged_by, serving
-from tests.support.waiting import LIMIT_SECONDS
+from tests.support.waiting import read_computed
+
+pytestmark = pytest.mark.usefixtures("fake")
 
 PERSONA = {"name": "佐藤", "age": 41}
 PLANTED: list[dict[str, Any]] = [
@@ -233,14 +234,7 @@ async def check_pages(client: httpx.AsyncClient, ids: list[str]) -> None:
 
 
 async def read_page(client: httpx.AsyncClient, path: str, asked: dict[str, Any], language: str = "en") -> str:
-    """The page, once nothing on it is being computed."""
-    headers = {"accept": "text/html", "accept-language": language}
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while True:
-            page = (await client.get(path, params=asked, headers=headers)).text
-            if "computing" not in page:
-                return html.unescape(page)
-            await asyncio.sleep(0.02)
+    return html.unescape(await read_computed(client, path, asked, **{"accept-language": language}))
 
 
 async def test_conversations_on_the_english_path(fake: FakeOpenAI, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, write_ndjson
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 
 @pytest.mark.parametrize("ndjson", [False, True])
 async def test_a_batch_is_estimated(client: httpx.AsyncClient, fake: FakeOpenAI, ndjson: bool) -> None:

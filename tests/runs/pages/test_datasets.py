@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 import openpyxl
 import pytest
 
+from saiten.core import language
+from saiten_server.runs.datasets import reading
 from saiten_server.runs.datasets.pages import uploads
 from tests.support.elements import Page
 from tests.support.keyed import make_keys
-from tests.support.serving import serving
 
 FULL = Path("/dev/full")
 TABLE = "質問,応答,メモ\nおはよう,おはようございます,x\n元気？,,y\n海は？,行きました,z\n"
@@ -26,10 +30,23 @@ def wait_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "WAIT_SECONDS", 60.0)
 
 
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
+@pytest.fixture(autouse=True)
+def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process for each file, at which `tests/runs/test_file_reading.py` looks, takes a second of CPU."""
+    monkeypatch.setenv("LANGUAGE", language.language)  # which reading sets, and this puts back
+    monkeypatch.setattr(reading, "limit_process", lambda: None)
+
+    def read(files: Sequence[int]) -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # the process's end would close its files
+            reading.main(",".join(str(os.dup(file)) for file in files))
+        language.use_language(language.DEFAULT)
+        return 0
+
+    async def run_child(files: Sequence[int]) -> int:
+        return await asyncio.to_thread(read, files)
+
+    monkeypatch.setattr(reading, "run_child", run_child)
 
 
 async def upload(client: httpx.AsyncClient, name: str, content: bytes, **more) -> str:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import httpx
-import pytest
 
 from saiten_server.scoring.rubrics.files import default_folder
 from tests.support.conversations import find_planted
@@ -18,12 +17,6 @@ from tests.support.serving import judged_by, serving
 ADDRESS = "/rubrics/draft/try"
 DRAFT = (default_folder() / "ja-dialogue.yaml").read_text(encoding="utf-8")
 PASTED = "利用者: 予約を変えたいのですが。\nボット： かしこまりました。\n\nA: おはよう。\nB: ねむい。"
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def send(client: httpx.AsyncClient, draft: str, dialogues: str, **more: str) -> httpx.Response:

@@ -12,6 +12,8 @@ import pytest
 from tests.support.fake_openai import FakeOpenAI, quote_first
 from tests.support.serving import serving
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 CASES = Path(__file__).resolve().parents[4] / "shared" / "checks" / "attacks.jsonl"
 RUBRICS = {"ja": "ja-dialogue", "ko": "ko-comment", "en": "ja-dialogue"}
 

@@ -18,6 +18,8 @@ from tests.support.fake_openai import FakeOpenAI, complete, tell_tokens, verdict
 from tests.support.posted import wait_for
 from tests.support.serving import serving
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 PERSONA = {"name": "佐藤", "age": 41}
 
 

@@ -17,6 +17,8 @@ from tests.support.fake_openai import FakeOpenAI, hang, say, status
 from tests.support.records import BODY
 from tests.support.serving import judged_by, serving
 
+pytestmark = pytest.mark.usefixtures("fake")
+
 FIELDS = {
     "id", "status", "rubric", "path", "aspects", "composites", "relevance", "translation", "paths", "judge", "usage",
     "warnings", "signature", "cached", "created_at", "metadata",

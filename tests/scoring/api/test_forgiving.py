@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from saiten.core.formats.mapping import Spoken, name_speakers
 from tests.support.posted import wait_for
-from tests.support.serving import serving
 
 STRINGS = {"context": ["おはよう", "おはようございます", "よく眠れた？"], "response": "はい、よく眠れました。"}
 SPOKEN = name_speakers([Spoken(None, text) for text in STRINGS["context"]])
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 MISSPELT: list[tuple[str, dict[str, Any], str, str]] = [

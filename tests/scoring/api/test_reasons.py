@@ -16,8 +16,9 @@ from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, complete, verdict_of
 from tests.support.posted import post_batch, wait_for
 from tests.support.records import BODY
-from tests.support.serving import judged_by, serving
 from tests.support.stored_sizes import list_drift
+
+pytestmark = pytest.mark.usefixtures("fake")
 
 REASON = "前の発話に答えていない。"
 
@@ -31,12 +32,6 @@ def rate(request: Request) -> Answer:
 @pytest.fixture
 async def fake():
     async with FakeOpenAI(rate) as found:
-        yield found
-
-
-@pytest.fixture
-async def client(tmp_path: Path, fake: FakeOpenAI):
-    async with serving(tmp_path, **judged_by(fake)) as found:
         yield found
 
 

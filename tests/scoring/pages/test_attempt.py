@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 
 import pytest
 
@@ -35,12 +34,6 @@ FILLED = {
 def wait_for_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, a form is answered with its result."""
     monkeypatch.setattr(attempt, "WAIT_SECONDS", 60.0)
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def send(client, status: int = 422, **changes) -> Page:

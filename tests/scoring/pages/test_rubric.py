@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from saiten_server.core.rubric import Rubric
@@ -12,14 +10,7 @@ from saiten_server.platform.web.page import MOST_PAIRS
 from saiten_server.scoring.rubrics.files import default_folder
 from saiten_server.scoring.rubrics.pages import compare_rubrics
 from tests.support.elements import Page
-from tests.support.serving import serving
 from tests.support.shown_batch import load_rubric
-
-
-@pytest.fixture
-async def client(tmp_path: Path):
-    async with serving(tmp_path, judge="lexical") as found:
-        yield found
 
 
 async def test_the_list_leads_to_every_version(client):
