@@ -162,7 +162,7 @@ def create_application(settings: Settings) -> FastAPI:
         allow_anonymous=settings.allow_anonymous,
         host_names=(settings.allowed_hosts or "").split(","),
     )
-    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    application.openapi = lambda: openapi.describe_api(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
     # start, and matches every request twice.
     for router in ROUTERS:

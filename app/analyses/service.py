@@ -69,7 +69,7 @@ def prepare(request: AnalysisRequest, observations: Observations, rubrics: Rubri
     ratings, and more of them is better, as far as a named rubric says what is. Raises InvalidRequest."""
     if not isinstance(request, HierarchyRequest | WinRatesRequest):
         return observations
-    chosen = choose(observations, request.values or "ratings")
+    chosen = choose_values(observations, request.values or "ratings")
     return chosen if request.rubric is None else orient(chosen, rubrics.get(request.rubric).best)
 
 
@@ -196,7 +196,7 @@ def average(observations: Observations) -> Observations:
     )
 
 
-def choose(observations: Observations, values: Values) -> Observations:
+def choose_values(observations: Observations, values: Values) -> Observations:
     """The observations with the values asked for as their ratings."""
     if values == "ratings":
         return observations

@@ -413,12 +413,12 @@ def check_table(table: str | None, form: str | None, aspect: str | None, *, as_j
 
 def show_report(report: Value, observations: Observations | None, plot: str | None, form: str) -> None:
     """Prints the report, and draws it where a file is named."""
-    show(report, form)
+    print_in_form(report, form)
     if plot is not None:
         draw(report, observations, plot)
 
 
-def show(report: Value, form: str) -> None:
+def print_in_form(report: Value, form: str) -> None:
     """Prints the report as JSON, or as tables in one of their forms."""
     if form == "json":
         from saiten.core.plain_text import escape_controls

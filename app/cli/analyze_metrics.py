@@ -173,7 +173,7 @@ def command(
     configure_logging("warning")
     items = read_metric_items(file, settings.limits)
     chosen = cast(Language, language)  # click let no other in
-    report, figures = asyncio.run(run(items, settings, chosen, encoder=encoder, lm=lm, seed=seed))
+    report, figures = asyncio.run(measure_metrics(items, settings, chosen, encoder=encoder, lm=lm, seed=seed))
     if per_item:
         for one in figures:
             print_ndjson(one.model_dump(mode="json"))
@@ -202,7 +202,7 @@ def fell_short(report: ReferenceReport, *, encoder: str | None, lm: str | None) 
     return bool(lacking)
 
 
-async def run(
+async def measure_metrics(
     items: Sequence[MetricItem],
     settings: Settings,
     language: Language,

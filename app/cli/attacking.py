@@ -275,7 +275,7 @@ async def score_attacks(
 
     async def one(item: AttackItem, role: Role) -> tuple[TrialOutcome, Evaluation | None]:
         async with gate:
-            found = await answer(item, role, backend, options, rubrics[options.rubric_of(item)])
+            found = await answer_attack(item, role, backend, options, rubrics[options.rubric_of(item)])
         done()
         return found
 
@@ -299,7 +299,7 @@ def roles_of(item: AttackItem) -> tuple[Role, ...]:
     return ("attack", "twin") if item.twinned else ("attack",)
 
 
-async def answer(
+async def answer_attack(
     item: AttackItem, role: Role, backend: Backend, options: Options, rubric: Rubric
 ) -> tuple[TrialOutcome, Evaluation | None]:
     """What comes of one dialogue: an error is the item's, unless all would share it."""

@@ -353,7 +353,7 @@ async def run_demo(
             async with serve(folder, use_environment) as backend:
                 if requests:
                     results = await score_privately(backend, requests)
-                    show(results, requests)
+                    format_demo(results, requests)
                 if by_one_judge:
                     scored = await post_runs(backend, runs, quiet=quiet)
         if not by_one_judge:
@@ -379,7 +379,7 @@ async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> l
         return [result async for result in results]
 
 
-def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
+def format_demo(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     """The tables, and one signature a rubric."""
     out = console()
     pairs = zip(results, requests, strict=True)

@@ -37,7 +37,7 @@ from saiten_server.runs.summary import SYSTEM
 from saiten_server.scoring.rubrics.files import open_rubrics
 from saiten_server.stats.observations import Observations
 from saiten_server.stats.reading import ObservationReader
-from saiten_server.stats.record_columns import name_of
+from saiten_server.stats.record_columns import read_name
 
 SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it
@@ -180,7 +180,7 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandid
     if not isinstance(value, dict):
         raise Unfit(Message("item-is-object-with-id"))
     refuse_covered(value)
-    ids = {name_of(value, field) for field in ("id", "item")} - {None}
+    ids = {read_name(value, field) for field in ("id", "item")} - {None}
     fields = {name: given for name, given in value.items() if name not in {"id", "item"}}
     request = validate(EvaluationRequest, {"rubric": rubric.name, **fields}, limits)
     if request.rubric not in (rubric.id, rubric.name):

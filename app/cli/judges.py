@@ -77,7 +77,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/analyses/judges.")
 @reading_options
 @URL
-def run(
+def compare_judges(
     file: str,
     ratings: str | None,
     models: tuple[str, ...],

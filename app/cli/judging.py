@@ -159,7 +159,7 @@ async def run_judges(
         if info.judge.baseline:
             click.echo(tell(LEXICAL), err=True)
         study = await take_batch(service, study) if isinstance(study, str) else study
-        judges = [describe(judge, plan, study, info) for judge in plan.judges]
+        judges = [describe_judge(judge, plan, study, info) for judge in plan.judges]
         for judged in judges:
             await losing(judged, estimate(service, study, judged))
         share_budget(judges, plan.budget_usd)
@@ -232,7 +232,7 @@ async def check(service: Connection, study: Study, rubric: str, match: Mapping[s
             raise InvalidItems(tell("--match: the rubric {rubric} has no {name}", rubric=rubric, name=repr(name[:64])))
 
 
-def describe(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged:
+def describe_judge(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged:
     """The judge with its name and the options of its batch."""
     model, path, samples = judge
     chosen = {"model": model, "samples": samples if samples > 1 else None, "temperature": plan.temperature}

@@ -25,7 +25,7 @@ from saiten_server.scoring.rubrics.files import check_rubric, default_folder, op
 if TYPE_CHECKING:
     from saiten_server.cli.backend import Backend
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 @click.group("rubric")
@@ -118,7 +118,7 @@ def check(files: tuple[Path, ...]) -> None:
         raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
-async def ask_service(url: str, ask: Callable[[Backend], Awaitable[Result]]) -> Result:
+async def ask_service(url: str, ask: Callable[[Backend], Awaitable[T]]) -> T:
     """The answer of the service at `url`."""
     from saiten_server.cli.backend import open_backend
 

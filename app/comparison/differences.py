@@ -91,7 +91,7 @@ def compare_closely(
         if values.paired and link is None:
             counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
             wins = widen_wins(counted, values)
-        measure = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
+        measure = describe_measure(key[0], values, chance, wins, find_best(key, baseline, candidate))
         measured[key] = measure if link is None else leave_ranks(measure)
     aspects = decide("aspect", measured, alpha)
     comparison = Comparison(
@@ -582,7 +582,7 @@ def explain_no_spread(sides: Sides, reason: Message | None) -> Message:
     return Message("equal-differences" if sides.paired else "equal-values-of-a-side")
 
 
-def describe(
+def describe_measure(
     kind: Kind,
     sides: Sides,
     chance: Chance,
@@ -679,14 +679,14 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
     valued = baseline.frame.valued and candidate.frame.valued
     if valued and bool(ours) != bool(theirs):
-        return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
+        return {UNSIGNED: (format_values(baseline.signatures), format_values(candidate.signatures))}
     alone = not (valued and ours and theirs)
     found: dict[str, tuple[str, str]] = {}
     for key in dict.fromkeys([*ours, *theirs]):
         left, right = ours.get(key, {NONE: None}), theirs.get(key, {NONE: None})
         mixed = len(left) > 1 or len(right) > 1
         if mixed or (not alone and list(left) != list(right)):
-            found[key] = (show(left), show(right))
+            found[key] = (format_values(left), format_values(right))
     return found
 
 
@@ -709,7 +709,9 @@ def check_signatures(
 def refuse_mixed(candidate: ComparedRun) -> None:
     """Raises SignatureMismatch where the results of one run were not all made in the same way."""
     mixed = {
-        key: (NONE, show(values)) for key, values in gather_pieces(candidate.signatures).items() if len(values) > 1
+        key: (NONE, format_values(values))
+        for key, values in gather_pieces(candidate.signatures).items()
+        if len(values) > 1
     }
     if mixed:
         raise SignatureMismatch(
@@ -734,6 +736,6 @@ def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:
     return {key: dict.fromkeys(sorted({pieces.get(key, NONE) for pieces in read})) for key in keys}
 
 
-def show(values: Mapping[str, object]) -> str:
+def format_values(values: Mapping[str, object]) -> str:
     """Values in one text."""
     return ", ".join(values) or NONE

@@ -82,7 +82,7 @@ def order(row: RatedTwice) -> tuple[float, int]:
     return -abs(row.difference), row.position
 
 
-def lay_out(rows: Sequence[RatedTwice]) -> JudgedTable | None:
+def cross_tabulate(rows: Sequence[RatedTwice]) -> JudgedTable | None:
     """The matrix; None where either side has more than `MOST_LEVELS` values."""
     counts = Counter((row.median, row.judge) for row in rows)
     people, judge = ([*sorted({key[side] for key in counts})] for side in (0, 1))

@@ -297,7 +297,7 @@ def judge_rules(
 
 def tell_rule(one: PlannedRule, findings: list[RuleFinding], detectable: float | None) -> GateReason:
     """The checks of a rule as a reason. `detectable` is the smallest drop that would be seen, or None."""
-    found = join(findings)
+    found = join_checks(findings)
     return GateReason(
         code=found.code,
         aspect=one.rule.aspect,
@@ -761,7 +761,7 @@ def tell_size(measure: Measure) -> Message:
     return Message("unpaired-in-dialogues", **sizes, ours=ours, theirs=tell_count(theirs, "dialogue"))
 
 
-def join(findings: list[RuleFinding]) -> RuleFinding:
+def join_checks(findings: list[RuleFinding]) -> RuleFinding:
     """Joins the checks of a rule: the worst decides, and all are reported."""
     order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
     ranked = sorted(findings, key=lambda finding: order[finding.verdict])

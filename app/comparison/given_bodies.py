@@ -31,7 +31,7 @@ from saiten_server.platform.web.body import (
 )
 from saiten_server.platform.web.openapi import form, lines, reads, refer_to
 
-Asked = TypeVar("Asked", ComparisonRequest, GateRequest)
+RunsRequest = TypeVar("RunsRequest", ComparisonRequest, GateRequest)
 Given = Mapping[Role, GivenResults]
 
 PIECE_BYTES = 64 * 1024
@@ -49,7 +49,7 @@ RESULT = {
 }
 
 
-def read_runs(model: type[Asked], example: Mapping[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
+def read_runs(model: type[RunsRequest], example: Mapping[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
     """`openapi_extra` of a route whose body `receive_runs` reads; the example has ids for runs."""
     refer_to(GivenResult)
     options = {name: value for name, value in example.items() if name != "candidate"}
@@ -63,7 +63,7 @@ def read_runs(model: type[Asked], example: Mapping[str, Any], *, repeatable: boo
     return reads({JSON: form(model, example), NDJSON: described}, repeatable=repeatable)
 
 
-async def receive_runs(request: Request, model: type[Asked]) -> tuple[Asked, Given]:
+async def receive_runs(request: Request, model: type[RunsRequest]) -> tuple[RunsRequest, Given]:
     """What is asked, and the results of the runs that are given as such. `request.state.body` becomes the body, or the
     digest of a stream. Raises RequestRefused, InvalidDocument and Overloaded."""
     limits: Limits = request.app.state.limits
@@ -76,7 +76,7 @@ async def receive_runs(request: Request, model: type[Asked]) -> tuple[Asked, Giv
     return await asyncio.to_thread(read_document, model, body, limits)
 
 
-def read_document(model: type[Asked], body: bytes, limits: Limits) -> tuple[Asked, Given]:
+def read_document(model: type[RunsRequest], body: bytes, limits: Limits) -> tuple[RunsRequest, Given]:
     """The same of one JSON document."""
     value = decode(body)
     results: dict[Role, Any] = {}
@@ -100,7 +100,7 @@ def read_all(asked: ComparisonRequest | GateRequest, results: Mapping[Role, Iter
     return given
 
 
-async def receive_lines(request: Request, reading: RunLines[Asked]) -> tuple[Asked, Given]:
+async def receive_lines(request: Request, reading: RunLines[RunsRequest]) -> tuple[RunsRequest, Given]:
     """The same of a stream of NDJSON."""
     digest = hashlib.sha256()
     try:
@@ -117,12 +117,12 @@ async def receive_lines(request: Request, reading: RunLines[Asked]) -> tuple[Ask
     return found
 
 
-class RunLines(Generic[Asked]):
+class RunLines(Generic[RunsRequest]):
     """Reads NDJSON piece by piece. Lines end with LF or CRLF, and blank ones are skipped. Raises StrictJSONError and
     InvalidDocument."""
 
-    def __init__(self, model: type[Asked], limits: Limits) -> None:
-        self._model: type[Asked] = model
+    def __init__(self, model: type[RunsRequest], limits: Limits) -> None:
+        self._model: type[RunsRequest] = model
         self.limits = limits
         self._cut = bytearray()
         self._number = 0
@@ -139,7 +139,7 @@ class RunLines(Generic[Asked]):
             what = Message("batch-member-bytes-most", maximum=self.limits.body_bytes)
             raise InvalidDocument([("", name_line(what, self._number + 1))])
 
-    def close(self) -> tuple[Asked, Given]:
+    def close(self) -> tuple[RunsRequest, Given]:
         """What is asked, and the results."""
         self._end_line()
         if self._options is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from saiten_server.runs.store.frames import FrameStore
 
 
-PAGE = 500
+CANDIDATES_PAGE = 500
 """Candidates that are read at a time."""
 
 
@@ -66,7 +66,7 @@ class RunReader:
         import numpy as np
 
         texts, after = np.zeros(len(frame), dtype=np.int64), -1
-        while page := await self.batches.candidates(batch.id, after=after, limit=PAGE):
+        while page := await self.batches.candidates(batch.id, after=after, limit=CANDIDATES_PAGE):
             found = {
                 entry.position: key_of(f"{digest_context(one.context)} {digest(one.response)}") for entry, one in page
             }

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     LinkApplication = Callable[[ComparedRun, ComparedRun], tuple[ComparedRun, ComparedRun, LinkUse | None]]
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 NONE_GIVEN: Mapping[Role, GivenResults] = {}
 
@@ -63,7 +63,7 @@ MOST_RANKED = 20
 MOST_RANKED_RESULTS = 50_000
 """Batches of a leaderboard, and their results together: each is compared with each."""
 
-AT_ONCE = 2
+COMPARISONS_AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
 
 
@@ -96,7 +96,7 @@ class ComparisonService:
     telemetry: Telemetry | None = None
 
     def __post_init__(self) -> None:
-        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._gate = asyncio.Semaphore(COMPARISONS_AT_ONCE)
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
         """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
@@ -123,7 +123,7 @@ class ComparisonService:
 
         return await self.compute(work)
 
-    async def compute(self, work: Callable[[], Result]) -> Result:
+    async def compute(self, work: Callable[[], T]) -> T:
         """The work's result; in a thread, and few at a time."""
         async with self._gate:
             return await asyncio.to_thread(work)

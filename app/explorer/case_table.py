@@ -188,7 +188,7 @@ def group(columns: Sequence[NDArray[np.floating]], cases: Sequence[Integers], sh
     return means
 
 
-def choose(
+def choose_cases(
     table: CaseTable, query: CaseQuery, found: Sequence[Sequence[NDArray[np.int32]]], people: Floats | None
 ) -> tuple[Integers, Floats | None]:
     """The matching cases in order, shape (n,), and by what disagreement they are sorted, shape (cases,). `found` are

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KEPT_BYTES = 256 * 1024 * 1024
 """Of frames and tables that are kept for the next visit."""
 
-WAIT_SECONDS = 1.0
+VISIT_WAIT_SECONDS = 1.0
 """How long a visit waits for what is not in memory yet."""
 
 
@@ -60,7 +60,7 @@ class CaseExplorer:
             raise InvalidRequest(Message("batches-named-most", maximum=MOST_RUNS))
         if (total := sum(batch.counts.total for batch in batches)) > MOST_RESULTS:
             raise InvalidRequest(Message("batches-results-most", total=total, most=MOST_RESULTS))
-        table = await self._find(project, batches, rubric, WAIT_SECONDS)
+        table = await self._find(project, batches, rubric, VISIT_WAIT_SECONDS)
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
@@ -74,9 +74,9 @@ class CaseExplorer:
             people = measured
 
         def work() -> CasePage:
-            from saiten_server.explorer.case_table import choose, page_of
+            from saiten_server.explorer.case_table import choose_cases, page_of
 
-            order, apart = choose(table, query, found, people)
+            order, apart = choose_cases(table, query, found, people)
             return page_of(table, query, order, apart, offset=offset, limit=limit)
 
         return await asyncio.to_thread(work)
@@ -105,7 +105,7 @@ class CaseExplorer:
             places = []
             for batch in batches:
                 place = (*asked, *state_of(batch))
-                kept = await self._kept.get(project, place, partial(search, batch.id), wait_seconds=WAIT_SECONDS)
+                kept = await self._kept.get(project, place, partial(search, batch.id), wait_seconds=VISIT_WAIT_SECONDS)
                 if isinstance(kept, PendingComputation):
                     return kept
                 places.append(kept)
@@ -150,7 +150,7 @@ class CaseExplorer:
         excluded = await self._ratings.exclusions(project)
         rated = await self._ratings.mark(project), tuple((one.rater, one.round) for one in excluded)
         key = ("people", rated, *(state_of(batch) for batch in batches))
-        return await self._kept.get(project, key, measure, wait_seconds=WAIT_SECONDS)
+        return await self._kept.get(project, key, measure, wait_seconds=VISIT_WAIT_SECONDS)
 
 
 def state_of(batch: Batch) -> tuple[Any, ...]:

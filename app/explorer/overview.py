@@ -186,10 +186,10 @@ def rank_systems(
     if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_SYSTEMS:
         reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
         return Ranking(hierarchy, ReportPart(code="many-systems", reason=reason))
-    return Ranking(hierarchy, follow(oriented, lambda observations: lay_out(observations, aspects)))
+    return Ranking(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
 
 
-def lay_out(observations: Observations, aspects: Collection[str]) -> Matrices:
+def compare_systems(observations: Observations, aspects: Collection[str]) -> Matrices:
     """By measure each system against each other, with the test and at the level of a comparison of two runs. Raises
     InvalidRequest for more than a page can wait for."""
     import numpy as np

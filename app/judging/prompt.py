@@ -71,7 +71,7 @@ SELECTOR = re.compile(f"[{SELECTORS}]")
 SELECTORS_AFTER_ONE = re.compile(f"(?<=[{SELECTORS}])[{SELECTORS}]+")
 EMOJI_MODIFIERS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u20e3\ufe0f"
 HARMFUL_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-KEPT = "\ue000"
+KEPT_JOINER = "\ue000"
 """Stands for a joiner that stays while the others are escaped. A private-use character: of these none is left then."""
 
 
@@ -82,7 +82,7 @@ def encode_untrusted(value: Any, *, indent: int | None = 1) -> str:
     and all format, separator and private-use characters (bidi controls, tags, zero widths). Kept: the joiner inside an
     emoji sequence and a single variation selector, which people do type. Everything else stays readable.
     """
-    return defuse(lay_out(value) if indent == 1 else json.dumps(value, ensure_ascii=False, indent=indent))
+    return defuse(write_indented_json(value) if indent == 1 else json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def defuse(plain: str) -> str:
@@ -102,23 +102,26 @@ def defuse_line(plain: str) -> str:
         return text
     text = text.translate(ESCAPES)
     if ZERO_WIDTH_JOINER in text:
-        # `KEPT` is free: a private-use character was escaped.
-        text = find_joined().sub(KEPT, text)
-        text = text.replace(ZERO_WIDTH_JOINER, escape(ZERO_WIDTH_JOINER)).replace(KEPT, ZERO_WIDTH_JOINER)
+        # `KEPT_JOINER` is free: a private-use character was escaped.
+        text = find_joined().sub(KEPT_JOINER, text)
+        text = text.replace(ZERO_WIDTH_JOINER, escape(ZERO_WIDTH_JOINER)).replace(KEPT_JOINER, ZERO_WIDTH_JOINER)
     # A single selector is legitimate; runs of them carry hidden bytes.
     return SELECTORS_AFTER_ONE.sub(lambda run: encode_basestring_ascii(run[0])[1:-1], text)
 
 
-def lay_out(value: Any, margin: str = "\n") -> str:
+def write_indented_json(value: Any, margin: str = "\n") -> str:
     """`json.dumps(value, ensure_ascii=False, indent=1)` of texts, lists and objects, which Python's own encoder takes
     eight times as long to write with an indent. `margin` is the line break before what stands below."""
     inner = margin + " "
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
-        parts, around = [f"{encode_basestring(key)}: {lay_out(part, inner)}" for key, part in value.items()], "{}"
+        parts, around = (
+            [f"{encode_basestring(key)}: {write_indented_json(part, inner)}" for key, part in value.items()],
+            "{}",
+        )
     else:
-        parts, around = [lay_out(part, inner) for part in value], "[]"
+        parts, around = [write_indented_json(part, inner) for part in value], "[]"
     return f"{around[0]}{inner}{f',{inner}'.join(parts)}{margin}{around[1]}" if parts else around
 
 

@@ -81,14 +81,14 @@ def settle(done: Future[Seen], work: Callable[[], Seen]) -> None:
         done.set_result(seen)
 
 
-AT_ONCE = 8_000
+CHARACTERS_ON_LOOP = 8_000
 """Characters that are worked through on the event loop: of the dearest ones in a millisecond."""
 
 
 async def work_through(characters: int, work: Callable[[], Seen]) -> Seen:
     """Returns or raises what `work` does with texts of so many characters; in a thread if it would hold the event loop
     for long."""
-    return work() if characters <= AT_ONCE else await inspection_threads().run(lambda _: work())
+    return work() if characters <= CHARACTERS_ON_LOOP else await inspection_threads().run(lambda _: work())
 
 
 @cache

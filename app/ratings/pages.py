@@ -28,7 +28,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 RECENT = 50
 """Completed runs that the form offers; others can be given in the address."""
 
-LONGEST = 20_000
+MOST_POSITIONS_CHARACTERS = 20_000
 """Characters of a parameter: the places of as many responses as a round takes."""
 
 SHOWN = 100
@@ -38,7 +38,9 @@ SHOWN = 100
 @router.get("/rate")
 async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
-    asked = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("run", "positions")}
+    asked = {
+        name: request.query_params.get(name, "").strip()[:MOST_POSITIONS_CHARACTERS] for name in ("run", "positions")
+    }
     given = {**dict.fromkeys(RoundOptions.model_fields, ""), **asked}
     return await show_list(request, container, project, given, {})
 
@@ -74,7 +76,7 @@ async def show_list(
     progress = await container.ratings.rounds.progress(project, [one.id for one in rounds])
     recent = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=RECENT)
     known = {batch.id: batch for batch in recent}
-    chosen = await look(container, project, given["run"], known) if given["run"] else None
+    chosen = await look_up_run(container, project, given["run"], known) if given["run"] else None
     offered = [chosen, *recent] if chosen is not None and chosen.id not in {each.id for each in recent} else recent
     return render(
         request,
@@ -82,7 +84,7 @@ async def show_list(
         422 if faults else 200,
         # A run is None if it was erased a moment ago.
         rows=[
-            (one, await look(container, project, one.batch, known), progress[one.id])
+            (one, await look_up_run(container, project, one.batch, known), progress[one.id])
             for one in rounds
             if one.id in progress
         ],
@@ -107,7 +109,7 @@ def list_rubrics(container: Container, runs: Sequence[Batch]) -> list[tuple[str,
     return [(name, rubric) for name, rubric in found if rubric is not None]
 
 
-async def look(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
+async def look_up_run(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
     """The run, looked up once."""
     if batch_id not in known and (found := await container.batches.look(project, batch_id)) is not None:
         known[batch_id] = found

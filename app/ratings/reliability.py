@@ -176,7 +176,7 @@ async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str
     found: dict[int, StoredRating] = {}
     for batch_id in batch_ids:
         after = -1
-        while page := await store.of_batch(project, batch_id, after=after, limit=PAGE):
+        while page := await store.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
             after = page[-1][0]
             for number, rating in page:
                 found.setdefault(number, rating)
@@ -239,7 +239,7 @@ logger = logging.getLogger("saiten.meta")
 
 REST = 9.0  # seconds of rest per second of work, so that continuous ratings take at most a tenth of the time
 NEWEST = 20  # batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one
-PAGE = 1000
+RATINGS_PAGE = 1000
 
 FAILED = "a judge's reliability could not be computed after its ratings changed"
 
@@ -405,6 +405,6 @@ class BadgeRenewal:
 
     async def _newest_of(self, project: str, batch_id: str, after: int) -> int:
         """The number of the newest rating that may concern the batch; `after` where none is newer."""
-        while page := await self.ratings.of_batch(project, batch_id, after=after, limit=PAGE):
+        while page := await self.ratings.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
             after = page[-1][0]
         return after

@@ -39,9 +39,11 @@ from saiten_server.stats.reading import ObservationReader, ReadingLimits, find_e
 Names = tuple[str, ...]
 Told = TypeVar("Told")
 NO_CANDIDATE = -1
-Place = tuple[int, int, str | None]  # an item's key, candidate, system; of the latter none is whatever there is one of
+RatedPlace = tuple[
+    int, int, str | None
+]  # an item's key, candidate, system; of the latter none is whatever there is one of
 Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
-Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
+Key = tuple[str | None, RatedPlace]  # a batch, or None for any, and a place in it
 
 
 class Opinion(NamedTuple):
@@ -417,7 +419,7 @@ class Opinions:
     def observe(self, wanted: Sequence[str] | None = None) -> Observations:
         """The opinions beside the results' scores, of the wanted names alone where some are; those without one are left
         out. Raises InvalidLines for more than an analysis takes."""
-        shapes, scored = choose(self.shapes, wanted), choose(self.table.shapes.values, wanted)
+        shapes, scored = choose_names(self.shapes, wanted), choose_names(self.table.shapes.values, wanted)
         has_any = np.array([bool(names) for names in shapes])[self.shape]
         kept = np.flatnonzero(has_any) if wanted is not None else np.arange(len(self.row))
         row, shape = self.row[kept], self.shape[kept]
@@ -514,7 +516,7 @@ def all_opinions(table: Answers, ratings: Sequence[StoredRating], draws: Sequenc
     )
 
 
-def choose(shapes: Sequence[Names], wanted: Sequence[str] | None) -> list[Names]:
+def choose_names(shapes: Sequence[Names], wanted: Sequence[str] | None) -> list[Names]:
     """Of each shape the wanted names alone, in the order in which they are wanted."""
     if wanted is None:
         return [*shapes]

@@ -55,7 +55,7 @@ def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
             size.append(0)
         nodes.append(node)
         size[node] += trace.candidates
-    root = join(numbers, read(), first)
+    root = join_clusters(numbers, read(), first)
     name = array("q", first)
     for node, top in enumerate(root):
         if top != node:
@@ -64,7 +64,7 @@ def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
     return array("q", (name[root[node]] if node != ALONE and size[root[node]] > 1 else ALONE for node in nodes))
 
 
-def join(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int]) -> array[int]:
+def join_clusters(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int]) -> array[int]:
     """The root context of each context's cluster. `numbers` maps hashes to contexts, `first` contexts to items."""
     parent, children = array("q", [ALONE]) * len(numbers), array("q", [0]) * len(numbers)
     for item, trace in enumerate(traces):

@@ -16,7 +16,7 @@ from saiten_server.scoring.case import blended_aspects
 from saiten_server.scoring.record import blend_aspect
 from saiten_server.scoring.rubrics.files import RubricSource
 
-PAGE = 500
+SUMMED_RESULTS_PAGE = 500
 ENGLISH = "english."
 
 
@@ -62,7 +62,7 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
 async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[Result]]:
     """All results of the batch, page by page."""
     after = -1
-    while page := await store.results(project, batch_id, after=after, limit=PAGE):
+    while page := await store.results(project, batch_id, after=after, limit=SUMMED_RESULTS_PAGE):
         yield page
         after = page[-1].entry.position
 

@@ -69,7 +69,7 @@ async def stream_csv(
     yield write_rows([[column.name for column in columns]])
     async for page in pages:
         yield write_rows(
-            [[tell(cell) if isinstance(cell, bool) else cell for cell in row] for row in cut(page, columns)]
+            [[tell(cell) if isinstance(cell, bool) else cell for cell in row] for row in cut_rows(page, columns)]
         )
 
 
@@ -98,7 +98,7 @@ async def stream_parquet(
 
 def keep_page(page: Sequence[Result], columns: Sequence[Column], rows: IO[bytes]) -> int:
     """Appends the rows of the results to the file; returns their bytes."""
-    return rows.write(pickle.dumps(cut(page, columns)))
+    return rows.write(pickle.dumps(cut_rows(page, columns)))
 
 
 def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
@@ -131,7 +131,7 @@ class Column(NamedTuple):
     read: Callable[[Result], Cell]
 
 
-def cut(page: Sequence[Result], columns: Sequence[Column]) -> list[list[Cell]]:
+def cut_rows(page: Sequence[Result], columns: Sequence[Column]) -> list[list[Cell]]:
     """The rows of the results."""
     return [[column.read(result) for column in columns] for result in page]
 

@@ -131,7 +131,7 @@ class BatchService:
             await self.quota.require_room(project, expect_bytes(intake.text_bytes, intake.candidates))
         # Built here rather than read back: a worker may have started on the batch already, and a replay has to return
         # the same as the first answer.
-        batch = describe(self.new_id(), intake, self.instruments.now())
+        batch = start_record(self.new_id(), intake, self.instruments.now())
         await store_batch(
             self.store,
             project,
@@ -271,7 +271,7 @@ class BatchService:
             logger.warning("the batch waits for a sweep: %s", error.loggable, extra={"batch_id": batch_id})
 
 
-def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
+def start_record(batch_id: str, intake: Intake, now: datetime) -> Batch:
     """A batch that has not started."""
     options, total = intake.options, intake.candidates
     rubric, version = split_name(options.rubric)

@@ -45,8 +45,8 @@ class IsAList(Exception):
     """The document is a list where an object is wanted."""
 
 
-Result = TypeVar("Result")
-Reading = Generator[None, None, Result]
+T = TypeVar("T")
+Reading = Generator[None, None, T]
 """Yields None whenever it needs more text, and returns the value read."""
 
 

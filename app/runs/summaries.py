@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 OVERALL = "overall"
 """The aspect by which kinds of faults are weighed."""
 UNSEEN = AspectTally()
-NOTHING = Moments()
+NO_MOMENTS = Moments()
 NOT_KEPT = Message("measures-not-kept")
 
 
@@ -75,7 +75,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         aspects={
             name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, UNSEEN), known) for name in names
         },
-        composites={name: spread(tally.composites.get(name, NOTHING), known.get(name)) for name in composites},
+        composites={name: spread(tally.composites.get(name, NO_MOMENTS), known.get(name)) for name in composites},
         warnings=rank(tally.warnings),
         failures=rank(tally.failures),
         usage=batch.usage,

@@ -206,7 +206,7 @@ async def stream_events(
     while batch.status not in ENDS:
         if not await goes_on(wait):
             return
-        found = await look(find, batch)
+        found = await look_again(find, batch)
         if found is None:
             yield format_sse_event(event="erased", data_str=f'{{"id":"{batch.id}"}}', id="erased")
             return
@@ -222,7 +222,7 @@ async def stream_events(
     yield write_event(batch.status, batch)
 
 
-async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
+async def look_again(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
     """The batch as it is now, or as it was if the store is unavailable, so that an outage does not end long streams."""
     try:
         return await find()

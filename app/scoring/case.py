@@ -15,7 +15,7 @@ from saiten_server.core.evaluation import EvaluationRequest, Path, PathChoice, R
 from saiten_server.core.rubric import Rubric, Unit, name_version
 from saiten_server.platform.threads import Checkpoint, Seen, inspection_threads
 from saiten_server.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
-from saiten_server.text.injection import inspect_texts, list_places, locate
+from saiten_server.text.injection import inspect_texts, list_places, locate_warnings
 
 ENGLISH = "en"
 
@@ -231,4 +231,4 @@ def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[
     places = list_places(case.given, english)
     places |= {f"reference/{position}": text for position, text in enumerate(case.references)}
     found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
-    return locate(found, places, aspects=names, checkpoint=checkpoint)
+    return locate_warnings(found, places, aspects=names, checkpoint=checkpoint)

@@ -57,7 +57,7 @@ MOST_ROWS = 64
 LINGER_SECONDS = 0.008
 """A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
 
-KEPT = timedelta(hours=48)
+IDEMPOTENCY_LIFE = timedelta(hours=48)
 """How long an answered Idempotency-Key is kept; the contract promises 24 hours at least."""
 
 ABANDONED = timedelta(seconds=KEY_SECONDS)
@@ -81,7 +81,7 @@ class StoredAnswer:
 SCANNED = 5_000
 """Evaluations that one page looks at, so that a rare filter ends in time however many a project has."""
 
-Place = tuple[datetime, str]
+EvaluationCursor = tuple[datetime, str]
 """Creation and id of an evaluation, by which they are listed."""
 
 
@@ -100,7 +100,7 @@ class EvaluationStore:
         transaction; the record of a caller who is cancelled meanwhile may be stored too. `calls` are the call cache's
         keys of all outside calls that it rests on, for an erasure. `evaluation` is the JSON of the record's evaluation
         if it has been written already."""
-        error = await self._rows(describe(project, record, calls, evaluation))
+        error = await self._rows(make_evaluation_row(project, record, calls, evaluation))
         if error is not None:
             raise error
 
@@ -108,7 +108,7 @@ class EvaluationStore:
         """Stores the records, each with its calls, in one transaction: all of them or none."""
 
         def write() -> list[Row]:
-            return [describe(project, record, calls) for record, calls in records]
+            return [make_evaluation_row(project, record, calls) for record, calls in records]
 
         # In a thread: of a conversation's turns that were scored each holds the turns before it.
         await self._insert(await asyncio.to_thread(write))
@@ -187,8 +187,8 @@ class EvaluationStore:
         return told
 
     async def list(
-        self, project: str, wanted: EvaluationFilter, *, after: Place | None, limit: int
-    ) -> tuple[list[Evaluation], Place | None]:
+        self, project: str, wanted: EvaluationFilter, *, after: EvaluationCursor | None, limit: int
+    ) -> tuple[list[Evaluation], EvaluationCursor | None]:
         """The evaluations that are wanted, newest first, those of batches among them, and where the next page begins;
         `after` is that of the page before. A page looks at `SCANNED` evaluations at most, so it may be short, or empty,
         although another one follows."""
@@ -242,7 +242,9 @@ class EvaluationStore:
             return None
         table, now = idempotency_keys, datetime.now(UTC)
         row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
-        stale = (held.created_at < now - KEPT) | (held.status.is_(None) & (held.created_at < now - ABANDONED))
+        stale = (held.created_at < now - IDEMPOTENCY_LIFE) | (
+            held.status.is_(None) & (held.created_at < now - ABANDONED)
+        )
         async with db.write(self._engine) as connection:
             gone = (await connection.execute(delete(table).where(stale).returning(held.project, ANSWER_SIZE))).all()
             claimed, found = await take_key(connection, row)
@@ -265,7 +267,9 @@ class EvaluationStore:
         await db.execute(self._engine, delete(idempotency_keys).where(named(project, key), held.status.is_(None)))
 
 
-def describe(project: str, record: Record, calls: Sequence[str], written: str | None = None) -> dict[str, Any]:
+def make_evaluation_row(
+    project: str, record: Record, calls: Sequence[str], written: str | None = None
+) -> dict[str, Any]:
     """The row of a single evaluation; `written` is its JSON if it has been written already."""
     evaluation = record.evaluation
     return {
@@ -280,7 +284,7 @@ def describe(project: str, record: Record, calls: Sequence[str], written: str | 
     }
 
 
-def range_of(wanted: EvaluationFilter, after: Place | None) -> Iterator[ColumnElement[bool]]:
+def range_of(wanted: EvaluationFilter, after: EvaluationCursor | None) -> Iterator[ColumnElement[bool]]:
     """The conditions on the time of creation."""
     created_at = evaluations.c.created_at
     if wanted.created_from is not None:

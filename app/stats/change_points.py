@@ -83,7 +83,7 @@ def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
     sums = np.zeros((2, len(kept) + 1))
     sums[:, 1:] = np.cumsum([weights, weights * centred], axis=1)
     cuts = [0, *partition(sums, find_penalty(len(kept))), len(kept)]
-    found = [describe(sums, *around) for around in zip(cuts, cuts[1:], cuts[2:], strict=False)]
+    found = [describe_change(sums, *around) for around in zip(cuts, cuts[1:], cuts[2:], strict=False)]
     places = kept.tolist()
     changes = [
         replace(one, at=places[one.at], earliest=places[one.earliest], latest=places[one.latest]) for one in found
@@ -123,7 +123,7 @@ def partition(sums: Floats, penalty: float) -> list[int]:
     return cuts[::-1]
 
 
-def describe(sums: Floats, start: int, at: int, end: int) -> ChangePoint:
+def describe_change(sums: Floats, start: int, at: int, end: int) -> ChangePoint:
     """The change at a run, between the ends of the pieces on both sides. Where it is, is told by the likelihood of each
     place with the best levels on both sides, as a distribution over the places (Smith 1975, with flat priors)."""
     weights, values = sums

@@ -781,7 +781,7 @@ def report_corrected(
         options = options_of(aspect)
         for name, (sample, left_out, raw) in split_systems(observations, aspect, cluster).items():
             corrected = correct(sample, options)
-            figures = describe(corrected, sample, options, left_out, margin)
+            figures = describe_system(corrected, sample, options, left_out, margin)
             levelled = sharing and aspect != FAULTY_TURNS
             levels = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
             found[name][aspect] = corrected, figures.model_copy(update={"levels": levels})
@@ -913,7 +913,7 @@ def share_level(
     return LevelShare(
         judge=corrected.judge.clustered.mean,
         human=None if corrected.human is None else corrected.human.clustered.mean,
-        corrected=show(corrected, options),
+        corrected=report_corrected_mean(corrected, options),
         refused=corrected.refused,
     )
 
@@ -936,7 +936,7 @@ def tell_reversed(sample: CorrectedSample) -> Message | None:
     return Message("reversed", r=write_figure(r, 2), ratings=tell_count(len(human), "rating"))
 
 
-def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
+def report_corrected_mean(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
     """The corrected mean; None where it was refused."""
     if found.corrected is None:
         return None
@@ -952,7 +952,7 @@ def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None
     )
 
 
-def describe(
+def describe_system(
     found: Corrected, sample: CorrectedSample, options: CorrectionOptions, left_out: int, margin: float | None = None
 ) -> CorrectedAspect:
     """One system's figures of one aspect."""
@@ -983,7 +983,7 @@ def describe(
         raters=len(sample.raters),
         judge=MeanFigure(mean=found.judge.clustered.mean, interval=judged),
         human=human,
-        corrected=show(found, options),
+        corrected=report_corrected_mean(found, options),
         refused=found.refused,
         ratings_needed=found.needed,
         ratings_for_half_width=None if found.corrected is None else count_more(sample, found.corrected, settled),

@@ -26,7 +26,7 @@ from saiten_server.stats.statistics import level as level_out
 MANY_DIFFER = 16.0
 """Clusters that decide, as expected at the drop, from which the spread tells what is found."""
 
-SAMPLES, AT_ONCE = 256, 4
+SAMPLES, FLIPS_PER_DRAW = 256, 4
 LISTED = 10
 """Clusters of which all flips are listed."""
 
@@ -142,7 +142,7 @@ class Simulation:
         drawn = drawn.astype(np.float32)
         total = drawn.sum(axis=1)
         # A few samples at a time: matrices so small are multiplied without starting threads, which wait for each other.
-        flipped = np.matmul(drawn.reshape(-1, AT_ONCE, most), self.signs[:most]).reshape(SAMPLES, -1)
+        flipped = np.matmul(drawn.reshape(-1, FLIPS_PER_DRAW, most), self.signs[:most]).reshape(SAMPLES, -1)
         beyond = np.abs(flipped) >= total[:, None] * (1 - 1e-5)
         return float(np.mean((beyond.mean(axis=1) < level) & (total > 0)))
 

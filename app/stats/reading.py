@@ -37,12 +37,12 @@ from saiten_server.stats.record_columns import (
     ITEM_NUMBERS,
     NAMES,
     Given,
-    Place,
     RecordColumns,
+    RecordField,
     columns_of_cells,
     columns_of_records,
     name_by_scorer,
-    name_of,
+    read_name,
 )
 
 Scales = Mapping[str, tuple[float, float]]
@@ -250,10 +250,10 @@ class ObservationReader:
             return map(known.__getitem__, names)
         return [known[name] if name else NO_RATER for name in names]
 
-    def _columns_for(self, read: RecordColumns) -> dict[Place, NumberColumn]:
+    def _columns_for(self, read: RecordColumns) -> dict[RecordField, NumberColumn]:
         """The column for each of the places, a new one where there is none; raises Unfit for a number or an aspect that
         may not fit."""
-        found = dict[Place, NumberColumn]()
+        found = dict[RecordField, NumberColumn]()
         for (field, aspect), numbers in read.numbers.items():
             if aspect is None:
                 check_range(numbers.values, (TINY, 1.0) if field == "probability" else ANY)
@@ -319,7 +319,7 @@ class ObservationReader:
         A name that is known was checked when it first came."""
         name = record.get(field)
         if type(name) is not str:
-            name = name_of(record, field)
+            name = read_name(record, field)
         if not name:
             return NO_RATER
         known = self._known[field]
@@ -582,7 +582,7 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     aspect. An empty cell means no value; empty rows are skipped. A row is numbered by its first line.
     """
     broken: list[tuple[int, Message]] = []
-    places: list[Place] = []
+    places: list[RecordField] = []
     waiting: list[tuple[int, list[str]]] = []
     rows = csv.reader(decode_lines(lines, broken), strict=True)
     start = 1
@@ -622,7 +622,7 @@ def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, Message]]) -> I
             return
 
 
-def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Place]:
+def read_header(row: list[str], reader: ObservationReader, line: int) -> list[RecordField]:
     """Where each cell of the rows below goes; raises InvalidLines, since no row can be read without it."""
     if len(row) > MOST_COLUMNS:
         raise InvalidLines(
@@ -630,7 +630,7 @@ def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Pl
         )
     names = [cell.strip() for cell in row]
     faults = list(header_faults(names))
-    places: dict[Place, str] = {}
+    places: dict[RecordField, str] = {}
     for number, name in enumerate(names, start=1):
         try:
             place = place_of(name, reader)
@@ -656,7 +656,7 @@ def header_faults(names: list[str]) -> Iterator[Message]:
         yield Message("header-without-aspect")
 
 
-def place_of(name: str, reader: ObservationReader) -> Place:
+def place_of(name: str, reader: ObservationReader) -> RecordField:
     """Where a column's cells go in a record; raises Unfit for an aspect that is not known."""
     if name in PLAIN or (name == "labels" and reader.labels is not None):
         return name, None
@@ -671,7 +671,7 @@ def place_of(name: str, reader: ObservationReader) -> Place:
     return "ratings", name
 
 
-def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], reader: ObservationReader) -> None:
+def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[RecordField], reader: ObservationReader) -> None:
     """Passes rows with their lines to the reader: all at once, or else one by one, which words every fault."""
     with suppress(ValueError):  # Unfit, or rows that are too long or too short
         columns = zip(*(row for _, row in rows), strict=True)
@@ -682,7 +682,7 @@ def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], rea
         add_row(row, places, reader, line)
 
 
-def add_row(row: list[str], places: Sequence[Place], reader: ObservationReader, line: int) -> None:
+def add_row(row: list[str], places: Sequence[RecordField], reader: ObservationReader, line: int) -> None:
     """Passes one row to the reader as a record; an empty cell means no value."""
     if len(row) != len(places):
         reader.refuse(line, Message("cells-unlike-header", cells=len(row), columns=len(places)))

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST = 2000  # Code points of a text that are looked at: a register shows long before
+MOST_PASSAGE_CHARACTERS = 2000  # Code points of a text that are looked at: a register shows long before
 MOST_SENTENCES = 32  # Sentences of a text that are looked at
 DEEPEST = 8  # Nested quotations that are tracked at most
 
@@ -59,7 +59,7 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def open_passage(text: str, longest: int = LONGEST) -> str:
+def open_passage(text: str, longest: int = MOST_PASSAGE_CHARACTERS) -> str:
     """The whole sentences among the first `longest` code points, with a space in place of addresses, mentions and code.
     A sentence that the limit cuts would end where its speaker did not; where it is the only one, it stays."""
     if len(text) > longest:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
 from saiten_server.comparison.judge_checks.service import (
-    AT_ONCE,
+    ANCHORS_AT_ONCE,
     MOST_CALLS,
     MOST_RUNS,
     RECORDED_FOR_ONE,
@@ -231,7 +231,7 @@ async def test_few_are_asked_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(FakeJudge, "judge", watch)
     await check(bench)
-    assert peak == AT_ONCE
+    assert peak == ANCHORS_AT_ONCE
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from saiten_server.comparison.sequences.mending import find_sound, is_mended
 from saiten_server.comparison.sequences.values import GateSequence, SequenceBuild, SequenceDrop
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule
 from saiten_server.core.sentences import tell
-from saiten_server.stats.sequences import describe_builds, look
+from saiten_server.stats.sequences import describe_builds, look_at_newest_build
 from tests.support.batches import START
 from tests.support.gates import answer
 from tests.support.runs import make_run
@@ -96,7 +96,7 @@ def test_a_drop_that_a_few_dialogues_far_off_would_undo_is_doubted() -> None:
     night = np.arange(9)
     values = 3 - 0.2 * (night >= 8) + draw.normal(0, 0.02, (10, 9))
     builds = describe_builds(values, np.arange(10))
-    seen = look(builds, level=0.01)
+    seen = look_at_newest_build(builds, level=0.01)
     assert seen.significant.any()
     assert not find_sound(builds, seen, 2.0, level=0.01).any()
     # With no room above, none can have risen.

@@ -40,7 +40,7 @@ Edge = tuple[str, str]
 Stop = tuple[str, str, int]
 """The point where an edge passes a layer between its ends."""
 
-Place = str | Stop
+NodeName = str | Stop
 SWEEPS = 4
 
 
@@ -55,7 +55,7 @@ class DependencyLabels(ChartLabels):
 class Layout:
     """Middles of boxes and stops, in pixels from the left and the top."""
 
-    places: Mapping[Place, Point]
+    places: Mapping[NodeName, Point]
     box: float
     width: float
     height: float
@@ -75,7 +75,7 @@ def build_dependencies(
         return canvas.say_nothing(labels, width)
     shown = {name: (names or {}).get(name, name) for name in report.aspects}
     layers = arrange(tuple(report.aspects), [(one.lower, one.higher) for one in report.dependencies])
-    layout = lay_out(layers, choose_box(shown.values(), layers, width), width)
+    layout = place_layers(layers, choose_box(shown.values(), layers, width), width)
     found = {(one.lower, one.higher): one for one in report.dependencies}
     drawn = [*draw_edges(layers.edges, found, layout), *draw_boxes(report, shown, layers, layout)]
     if layout.alone_at is not None:
@@ -91,11 +91,11 @@ def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
     return max(LEAST_BOX, *(min(room, BOLD * measure(fit(name, WIDEST_BOX)) + 18) for name in names))
 
 
-def lay_out(layers: Layers, box: float, width: int) -> Layout:
+def place_layers(layers: Layers, box: float, width: int) -> Layout:
     """The layers one above the other about the middle, the aspects without a dependency in rows below."""
     rooms = [[STOP if isinstance(place, tuple) else box + BETWEEN for place in row] for row in layers.rows]
     total = max([width, *(sum(room) - BETWEEN + 2 * EDGE for room in rooms)])
-    places: dict[Place, Point] = {}
+    places: dict[NodeName, Point] = {}
     for depth, (row, room) in enumerate(zip(layers.rows, rooms, strict=True)):
         left = (total - sum(room)) / 2
         y = EDGE + BOX_HEIGHT / 2 + (len(layers.rows) - 1 - depth) * (BOX_HEIGHT + GAP)
@@ -189,7 +189,7 @@ def find_port(edge: Edge, name: str, edges: Sequence[Edge], layout: Layout) -> f
 
     def lead(one: Edge) -> float:
         between = sorted((stop for stop in stops if stop[:2] == one), key=lambda stop: stop[2])
-        towards: Place = one[1 - side] if not between else between[0 if side == 0 else -1]
+        towards: NodeName = one[1 - side] if not between else between[0 if side == 0 else -1]
         return layout.places[towards][0]
 
     position = sorted(mine, key=lead).index(edge) - (len(mine) - 1) / 2
@@ -222,7 +222,7 @@ def overlap(one: Row, other: Row) -> bool:
 class Layers:
     """`rows` from the lowest layer, left to right; `edges` that follow from no others; `alone` aspects without any."""
 
-    rows: tuple[tuple[Place, ...], ...]
+    rows: tuple[tuple[NodeName, ...], ...]
     edges: tuple[Edge, ...]
     alone: tuple[str, ...]
 
@@ -232,7 +232,7 @@ def arrange(names: Sequence[str], edges: Sequence[Edge]) -> Layers:
     kept = reduce(edges)
     joined = [name for name in names if any(name in edge for edge in kept)]
     depths = find_depths(joined, kept)
-    rows: list[list[Place]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
+    rows: list[list[NodeName]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
     for name in joined:
         rows[depths[name]].append(name)
     for lower, higher in kept:
@@ -263,15 +263,15 @@ def find_depths(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     return depths | lifted
 
 
-def follow(edge: Edge, depths: Mapping[str, int]) -> list[Place]:
+def follow(edge: Edge, depths: Mapping[str, int]) -> list[NodeName]:
     """All places of an edge, from its lower end to its higher."""
     lower, higher = edge
     return [lower, *((lower, higher, depth) for depth in range(depths[lower] + 1, depths[higher])), higher]
 
 
-def order(rows: list[list[Place]], edges: Sequence[Edge], depths: Mapping[str, int]) -> list[list[Place]]:
+def order(rows: list[list[NodeName]], edges: Sequence[Edge], depths: Mapping[str, int]) -> list[list[NodeName]]:
     """Each layer by the mean position of its neighbours, up and down (Sugiyama 1981), so that few edges cross."""
-    beside: dict[Place, list[Place]] = {place: [] for row in rows for place in row}
+    beside: dict[NodeName, list[NodeName]] = {place: [] for row in rows for place in row}
     for edge in edges:
         way = follow(edge, depths)
         for one, other in pairwise(way):

@@ -32,7 +32,7 @@ from saiten_server.providers.ports import RequestScope
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.evaluate import ScoringContext, evaluate
 
-AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
+ANCHORS_AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
 MOST_RUNS = 4
 PATIENCE_SECONDS = 20.0  # a check waits for shorter pauses of the judge
@@ -140,7 +140,7 @@ class AnchorCheck:
         async def ask(one: EvaluationRequest) -> Evaluation:
             return (await evaluate(one, self.instruments, scope)).evaluation
 
-        return [await run_few((partial(ask, one) for one in posed), AT_ONCE) for _ in range(runs)]
+        return [await run_few((partial(ask, one) for one in posed), ANCHORS_AT_ONCE) for _ in range(runs)]
 
 
 def make_key(rubric: Rubric, request: JudgeCheckRequest, judge: str) -> str:
@@ -197,13 +197,13 @@ def compared(
             intended.setdefault(aspect, {})[anchor.id] = rating
     aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
     moved = pooled.moved or any(drift.moved for drift in aspects.values())
-    detail = describe(aspects, pooled, then)
+    detail = tell_drift(aspects, pooled, then)
     found = describe_check(now, anchors, request, verdict="moved" if moved else "steady", detail=detail)
     drift = {"aspects": aspects, "pooled": pooled, "reference_at": then.at}
     return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
-def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> Message:
+def tell_drift(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> Message:
     """The verdict in a sentence, with the smallest shift that the check can see."""
     date = f"{then.at:%Y-%m-%d}"
     moved = [describe_drift(name, drift) for name, drift in aspects.items() if drift.moved]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from saiten_server.comparison.links.rules import LinkUse
     from saiten_server.runs.frame import RunFrame
 
-PAGE = 500
+LINK_RESULTS_PAGE = 500
 MOST_RESPONSES = 200_000
 """Of a batch: what both judges rated is in memory at a time."""
 
@@ -116,7 +116,7 @@ class LinkService:
         found: dict[str, dict[int, float]] = {}
         after = -1
         while batch.judge.samples > 1:
-            page = await self.batches.results(project, batch.id, after=after, limit=PAGE)
+            page = await self.batches.results(project, batch.id, after=after, limit=LINK_RESULTS_PAGE)
             if not page:
                 break
             for result in page:

@@ -31,7 +31,7 @@ from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
 from saiten_server.stats.resampling import FEWEST_TEST_CLUSTERS
-from saiten_server.stats.sequences import Builds, Looks, describe_builds, look, measure_noise, spend
+from saiten_server.stats.sequences import Builds, Looks, describe_builds, look_at_newest_build, measure_noise, spend
 
 LOOKS_BACK = 31
 """Builds before the newest one that it is looked at with."""
@@ -177,7 +177,7 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
     if held is None or held.builds.units < FEWEST_TEST_CLUSTERS:
         return Judged(tell_lacking(held, word), drop=drop)
     builds, night = held.builds, share.night
-    seen = look(builds, level=share.level, rules=share.rules)
+    seen = look_at_newest_build(builds, level=share.level, rules=share.rules)
     detectable = find_detectable(seen, asked)
     tolerated = asked.rule.most or 0.0
     if drop is not None and not is_mended(

@@ -43,17 +43,17 @@ MOST_ASKED = 40
 
 LEVELS = {"0.01": 0.01, "0.05": 0.05}
 VALUES = ("judge", "ratings")
-LONGEST = 100
+MOST_PARAMETER_CHARACTERS = 100
 
 
 @router.get("/explore/aspects")
 async def show_aspects(request: Request, container: Serving, project: Project) -> Response:
     """The runs that were chosen, else the newest of each system."""
     given = request.query_params
-    asked = [batch_id[:LONGEST] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
+    asked = [batch_id[:MOST_PARAMETER_CHARACTERS] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
     runs = await list_runs(container, project, asked)
-    rubric_id = given.get("rubric", "")[:LONGEST]
-    choice = choose(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
+    rubric_id = given.get("rubric", "")[:MOST_PARAMETER_CHARACTERS]
+    choice = choose_runs(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
     if choice is None:
         return render(request, "aspects.html", state="empty")
     level = given.get("alpha", "")
@@ -187,7 +187,7 @@ class RunSelection(NamedTuple):
     left_out: int
 
 
-def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
+def choose_runs(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
     """What to look at; None if there is no run. A single requested run is shown with the default choice, unless
     `is_final`: alone there is nothing to compare it with."""
     by_rubric: dict[str, list[Batch]] = {}

@@ -17,7 +17,7 @@ from saiten_server.runs.names import BLENDED
 from saiten_server.runs.summary import SYSTEM
 
 STATUSES = ("scored", "partial", "failed")
-MOST_CHARACTERS = 200
+MOST_QUERY_CHARACTERS = 200
 MOST_VALUE = 1e15
 MOST_NUMBER = 10_000_000
 
@@ -215,7 +215,7 @@ def write_value(value: float) -> str:
 
 def clean(text: str | None) -> str | None:
     """The text on one line, truncated; None if it is empty."""
-    shown = "".join(character for character in (text or "")[:MOST_CHARACTERS] if character.isprintable())
+    shown = "".join(character for character in (text or "")[:MOST_QUERY_CHARACTERS] if character.isprintable())
     return shown.strip() or None
 
 

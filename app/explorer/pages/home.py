@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saiten_server.core.batch import Batch
 from saiten_server.core.errors import SaitenError
-from saiten_server.explorer.pages.leaderboard import choose, pick_first, rank
+from saiten_server.explorer.pages.leaderboard import choose_ranked, pick_first, rank
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.language import Speech
 from saiten_server.runs.names import name_measures, system_of
@@ -140,7 +140,7 @@ async def rank_name(
     wait_seconds: float | None,
 ) -> BestSystem | PendingComputation | None:
     """None where there are not two systems, or they are not told apart at all."""
-    runs = choose(batches, set()).runs
+    runs = choose_ranked(batches, set()).runs
     rubric = find_rubric(container, runs[0].rubric_name) if len(runs) > 1 else None
     if rubric is None:
         return None

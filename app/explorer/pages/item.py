@@ -75,7 +75,7 @@ async def show_item(
 ) -> Response:
     """One result of a run, with the ones before and after it in the list that the visitor came from."""
     batch = await container.batches.find(project, batch_id)
-    place = await locate(request, container, project, batch, position)
+    place = await locate_item(request, container, project, batch, position)
     if place is None:
         if position >= batch.counts.total or batch.status in ENDED:
             raise NotFound(Message("position-not-found"))
@@ -88,7 +88,7 @@ async def show_item(
     back = f"{place.state.address(number=place.at // LINES + 1)}#at-{position}"
     more = {"batch": batch, "place": place, "entry": result.entry, "failure": result.failure, "back": back}
     shown = ShownResponse(result.evaluation, result.trace, result.candidate, batch.rubric_name, ratings)
-    return await show(request, container, project, shown, **more)
+    return await render_item(request, container, project, shown, **more)
 
 
 @router.get("/evaluations/{evaluation_id}")
@@ -106,8 +106,8 @@ async def show_evaluation(request: Request, container: Serving, project: Project
         )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
-    shown = ShownResponse(record.evaluation, record.trace, candidate, name_of(record.evaluation), ratings)
-    return await show(request, container, project, shown, **none)
+    shown = ShownResponse(record.evaluation, record.trace, candidate, rubric_name_of(record.evaluation), ratings)
+    return await render_item(request, container, project, shown, **none)
 
 
 @router.post("/evaluations/{evaluation_id}/reasons")
@@ -141,7 +141,7 @@ def show_pending(request: Request, batch: Batch) -> Response:
     )
 
 
-async def locate(
+async def locate_item(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
     """The result in the list of the address, else in the batch's own order. None if there is none yet."""
@@ -181,7 +181,9 @@ class ShownResponse(NamedTuple):
     ratings: list[RaterView]
 
 
-async def show(request: Request, container: Container, project: str, shown: ShownResponse, **more: Any) -> Response:
+async def render_item(
+    request: Request, container: Container, project: str, shown: ShownResponse, **more: Any
+) -> Response:
     """The page of a response, with or without an evaluation."""
     candidate, ratings = shown.candidate, shown.ratings
     known = find_rubric(container, shown.rubric)
@@ -214,7 +216,7 @@ async def show(request: Request, container: Container, project: str, shown: Show
         conversation=candidate.conversation,
         turns=list_turns(candidate, evaluation, known, ratings),
         quoted=quote_warned(candidate, evaluation),
-        **describe(evaluation, container),
+        **describe_item_ratings(evaluation, container),
         **more,
     )
 
@@ -252,16 +254,16 @@ def list_turns(
     ]
 
 
-def name_of(evaluation: Evaluation) -> str:
+def rubric_name_of(evaluation: Evaluation) -> str:
     """The rubric by which it was made, with its version."""
     return name_version(evaluation.rubric.id, evaluation.rubric.version)
 
 
-def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
+def describe_item_ratings(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
     """The ratings' part of the page, with the rubric if it is still the one that the evaluation was made with."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None, "alike": None}
-    rubric = find_rubric(container, name_of(evaluation))
+    rubric = find_rubric(container, rubric_name_of(evaluation))
     if rubric is not None and rubric.digest != evaluation.rubric.digest:
         rubric = None
     return {

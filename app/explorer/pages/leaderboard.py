@@ -16,7 +16,7 @@ from saiten_server.core.reports import CorrectedFigure, Interval
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.trend import ways_of
-from saiten_server.platform.computations import WAIT_SECONDS, PendingComputation
+from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, render
@@ -33,7 +33,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 MOST_READ = 200
 """Runs of a name among which the newest of each system are looked for."""
 
-LONGEST = 1000
+MOST_NAME_CHARACTERS = 1000
 
 
 class RunsRanked(NamedTuple):
@@ -58,8 +58,8 @@ class PlaceCell(NamedTuple):
 async def show_leaderboard(request: Request, container: Serving, project: Project) -> Response:
     """The systems of a name; without a name, the names of the newest runs."""
     given = request.query_params
-    name = given.get("name", "").strip()[:LONGEST]
-    chosen = given.get("rubric", "").strip()[:LONGEST]
+    name = given.get("name", "").strip()[:MOST_NAME_CHARACTERS]
+    chosen = given.get("rubric", "").strip()[:MOST_NAME_CHARACTERS]
     wanted = BatchFilter(status="completed", name=name or None, rubric=chosen or None)
     listed = await container.batches.list(project, wanted, after=None, limit=MOST_READ)
     if not name:
@@ -68,8 +68,8 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
             if batch.name is not None:
                 systems.setdefault((batch.name, batch.rubric), set()).add(system_of(batch))
         return render(request, "leaderboard.html", state="pick", name="", systems=systems)
-    asked = {one[:LONGEST] for one in given.getlist("run")[:MOST_RANKED]}
-    found = choose(listed, asked)
+    asked = {one[:MOST_NAME_CHARACTERS] for one in given.getlist("run")[:MOST_RANKED]}
+    found = choose_ranked(listed, asked)
     page: dict[str, Any] = {"name": name, "found": found, "system_of": system_of, "build_of": build_of}
     rubric = find_rubric(container, found.runs[0].rubric_name) if found.runs else None
     if rubric is None or len(found.runs) < 2:
@@ -120,7 +120,7 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     )
 
 
-def choose(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
+def choose_ranked(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
     """The newest run of each system (newest first), or those asked for, that were judged as the newest of them was."""
     newest: dict[str | None, Batch] = {}
     for batch in listed:
@@ -142,7 +142,7 @@ async def rank(
     rubric: Rubric,
     *,
     rated: Hashable,
-    wait_seconds: float | None = WAIT_SECONDS,
+    wait_seconds: float | None = TURN_WAIT_SECONDS,
 ) -> Leaderboard | PendingComputation:
     """The places, once they are computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`."""
     key = ("leaderboard", *map(run_values.state_of, runs), rubric.digest, rated)

@@ -455,7 +455,7 @@ ALONE = mark("The rubric has only one aspect, so there is nothing to correlate i
 TOO_MANY = mark(
     "The ratings have too many different values to be correlated on this page. Download the results instead."
 )
-NOTHING = mark("There are no results yet.")
+NO_RESULTS_YET = mark("There are no results yet.")
 
 
 class CorrelationCell(NamedTuple):
@@ -489,7 +489,7 @@ async def correlate(
     if len(names) < 2:
         return Aspects(why_not=ALONE)
     if not finished:
-        return Aspects(why_not=NOTHING)
+        return Aspects(why_not=NO_RESULTS_YET)
 
     async def work() -> Correlations | None:
         patterns = await container.dashboard.browser.count_patterns(project, batch.id, names, most=MOST_PATTERNS)

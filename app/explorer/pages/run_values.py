@@ -11,7 +11,7 @@ from saiten_server.comparison.links.values import StoredLink
 from saiten_server.comparison.service import Examination
 from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.rubric import Rubric
-from saiten_server.platform.computations import WAIT_SECONDS, PendingComputation
+from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.web.language import Speech, mark
 from saiten_server.runs.names import line_of, system_of
 from saiten_server.runs.service import BatchService
@@ -81,7 +81,7 @@ async def examine(
     rated: Hashable,
     mismatch: bool = False,
     link: StoredLink | None = None,
-    wait_seconds: float | None = WAIT_SECONDS,
+    wait_seconds: float | None = TURN_WAIT_SECONDS,
 ) -> Examination | PendingComputation:
     """The comparison, once it is computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`.
     Raises SignatureMismatch, and InvalidRequest for a link of other judges."""

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-PAGE = 25
+RUNS_PAGE = 25
 STATUSES: tuple[BatchStatus, ...] = get_args(BatchStatus)
-LONGEST = 200
+MOST_FILTER_CHARACTERS = 200
 """Most characters of a filter."""
 
 
@@ -76,8 +76,8 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
-    found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
-    batches = found[:PAGE]
+    found = await container.batches.list(project, asked.filter(), after=after, limit=RUNS_PAGE + 1)
+    batches = found[:RUNS_PAGE]
     # By rubric and version, that of the newest run first: within a group all have the same aspects.
     groups: dict[str, list[Batch]] = {}
     for batch in batches:
@@ -120,7 +120,9 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         judges_of=partial(run_names.judges_of, container),
         watch=watch(asked, batches) if after is None else None,
         first=None if after is None else asked.address(),
-        following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id)) if len(found) > PAGE else None,
+        following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id))
+        if len(found) > RUNS_PAGE
+        else None,
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
@@ -170,7 +172,7 @@ async def describe_group(
 
 def read_asked(request: Request) -> RunsQuery:
     """The parameters; invalid values are ignored."""
-    given = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in vars(RunsQuery())}
+    given = {name: request.query_params.get(name, "").strip()[:MOST_FILTER_CHARACTERS] for name in vars(RunsQuery())}
     if given["status"] not in STATUSES:
         given["status"] = ""
     return RunsQuery(**given)
@@ -225,7 +227,9 @@ async def look_above(
 ) -> Above:
     """The comparisons of these pairs, worse ones first, and the best systems of the runs that are ranked; the last two
     as of `examine`."""
-    glances = [await look(container, project, speech, both, rated=rated, wait_seconds=wait_seconds) for both in pairs]
+    glances = [
+        await look_at_newest(container, project, speech, both, rated=rated, wait_seconds=wait_seconds) for both in pairs
+    ]
     best, ranking = await home.find_best_systems(
         container, project, speech, ranked, rated=rated, wait_seconds=wait_seconds
     )
@@ -264,7 +268,7 @@ def fall_between(then: Spread, now: Spread, best: int | None) -> float:
     return fall / error if error else math.copysign(math.inf, fall) if fall else 0.0
 
 
-async def look(
+async def look_at_newest(
     container: Container,
     project: str,
     speech: Speech,

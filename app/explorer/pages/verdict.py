@@ -61,8 +61,8 @@ async def give_verdict(
     page["kept"] = kept
     if kept is not None:
         page |= {
-            "kept_reasons": [(reason, name_of(reason, names)) for reason in kept.reasons],
-            "kept_rules": [(rule, name_of(rule, names)) for rule in kept.rules],
+            "kept_reasons": [(reason, subject_of(reason, names)) for reason in kept.reasons],
+            "kept_rules": [(rule, subject_of(rule, names)) for rule in kept.rules],
         }
     obstacle = run_values.find_obstacle(both)
     if obstacle is not None:
@@ -97,7 +97,7 @@ async def find_kept(
     return newest[0] if newest else None
 
 
-def name_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
+def subject_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
     """What a rule or a reason is about: an aspect by its name, findings by their code, else the measure."""
     if named.aspect is not None:
         return names.get(named.aspect, named.aspect)

@@ -79,7 +79,7 @@ CONFIG: dict[str, Any] = {
     "text": {"align": "left", "baseline": "middle", "color": INK, "fontSize": TEXT},
 }
 
-MOST_CHARACTERS = 1_000
+MOST_LABEL_CHARACTERS = 1_000
 """The most characters of a text that are used: no chart has room for more."""
 
 JOINERS = frozenset("\u200c\u200d")
@@ -114,7 +114,7 @@ def em(character: str) -> float:
 
 def fit(text: str, room: float, size: float = TEXT) -> str:
     """The text, or as much of its beginning as fits into `room` pixels, with an ellipsis."""
-    text = sanitize(text[:MOST_CHARACTERS])
+    text = sanitize(text[:MOST_LABEL_CHARACTERS])
     if measure(text, size) <= room:
         return text
     left, kept = room / size - em(ELLIPSIS), ""
@@ -129,7 +129,7 @@ def fit(text: str, room: float, size: float = TEXT) -> str:
 def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
     """The text in at most so many lines of so many pixels, broken at spaces where there are some, else anywhere; the
     last has an ellipsis where it does not fit."""
-    rest, lines = sanitize(text[:MOST_CHARACTERS]), list[str]()
+    rest, lines = sanitize(text[:MOST_LABEL_CHARACTERS]), list[str]()
     while len(lines) < most - 1 and measure(rest, size) > room:
         width, end = 0.0, 0
         for character in rest:
@@ -148,7 +148,7 @@ def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
 
 def fit_ends(text: str, room: float, size: float = TEXT) -> str:
     """The text, or its beginning and its end: builds of one series differ in the end."""
-    text = sanitize(text[:MOST_CHARACTERS])
+    text = sanitize(text[:MOST_LABEL_CHARACTERS])
     if measure(text, size) <= room:
         return text
     half = (room + size * em(ELLIPSIS)) / 2

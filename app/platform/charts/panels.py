@@ -32,7 +32,7 @@ CELL, LONGEST_NAME = 44, 190
 DARK = 0.62
 """The figure of a cell with a greater |r| is written in the surface's colour."""
 
-SCATTER, MOST_DOTS, FIELDS = 240, 2000, 28
+SCATTER, MOST_DOTS, DENSITY_BINS = 240, 2000, 28
 """The sides of a scatter plot in pixels; with more items their density is drawn, in so many fields per side."""
 
 FEW_VALUES, BINS = 25, 12
@@ -162,7 +162,7 @@ def rule(ends: Range, title: str, *, grid: bool = True) -> Ruler:
 
 def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
     """Fields whose darkness is the logarithm of the number of their items."""
-    counts, lefts, lows = np.histogram2d(x, y, FIELDS, [(across.low, across.high), (up.low, up.high)])
+    counts, lefts, lows = np.histogram2d(x, y, DENSITY_BINS, [(across.low, across.high), (up.low, up.high)])
     most = np.log1p(counts.max())
     rows = [
         {

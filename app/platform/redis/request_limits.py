@@ -19,7 +19,7 @@ logger = logging.getLogger("saiten.limits")
 LOST_SECONDS = 2.0
 """For so long after a failure Redis is not looked for again."""
 
-AT_ONCE = 8
+EXCHANGES_AT_ONCE = 8
 """Exchanges with Redis under way. A burst of hundreds would open as many connections, and take that for an outage."""
 
 PREFIX = "saiten:requests"
@@ -42,7 +42,7 @@ class RedisRequestLimiter:
         )
         self._shared = MovingWindowRateLimiter(storage)
         self._own = MemoryRequestLimiter()
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(EXCHANGES_AT_ONCE)
         self._outage = RedisOutage(
             lambda: client.exists(PREFIX),
             user="limits",

@@ -94,7 +94,7 @@ CODES = frozenset({kind.code for kind in STATUSES} | REFUSALS | {"method-not-all
 """Every code; `title_messages.toml` has the title of each, under `title-CODE`."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-MOST_CHARACTERS = 200
+MOST_INSTANCE_CHARACTERS = 200
 RETRY_SECONDS = 10.0
 """`Retry-After` of a 503 whose cause names no time."""
 
@@ -127,8 +127,8 @@ def problem(
         "type": f"urn:saiten:problem:{code}",
         "title": title_of(code).say(language),
         "status": status,
-        "detail": clip(say_message(message, language), 2 * MOST_CHARACTERS),
-        "instance": clip(instance, MOST_CHARACTERS),
+        "detail": clip(say_message(message, language), 2 * MOST_INSTANCE_CHARACTERS),
+        "instance": clip(instance, MOST_INSTANCE_CHARACTERS),
         "code": code,
         "message": message.id,
         "values": clip_values(message.as_json()),
@@ -157,7 +157,7 @@ def language_of(request: Request) -> str:
     return negotiate(request.headers.get("accept-language", ""))
 
 
-def clip(text: str, maximum: int = MOST_CHARACTERS) -> str:
+def clip(text: str, maximum: int = MOST_INSTANCE_CHARACTERS) -> str:
     """At most `maximum` characters, with control characters and lone surrogates escaped."""
     shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text[: maximum + 1])
     return shown if len(shown) <= maximum else shown[: maximum - 1] + "…"

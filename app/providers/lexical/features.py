@@ -141,7 +141,7 @@ class DialogueProfiles:
         return self.context[-1]
 
 
-def describe(exchange: DialogueProfiles) -> Features:
+def measure_features(exchange: DialogueProfiles) -> Features:
     """All features of one response."""
     return {
         **overlap_features(exchange),

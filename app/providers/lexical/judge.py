@@ -25,7 +25,7 @@ from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warne
 from saiten_server.core.model import Finite, Value, digest, listed
 from saiten_server.core.rubric import Aspect
 from saiten_server.providers.lexical.english import EnglishReader
-from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
+from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, measure_features
 from saiten_server.providers.lexical.japanese import JapaneseReader
 from saiten_server.providers.lexical.korean import KoreanReader
 from saiten_server.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
@@ -238,7 +238,7 @@ MERITS = {
     "agrees_briefly": 0.3,
     "content_words": 1.3,
 }
-NOTHING = {"ja": "特に目立つ手がかりはない", "ko": "눈에 띄는 단서가 없다", "en": "no feature stands out"}
+NO_FEATURE = {"ja": "特に目立つ手がかりはない", "ko": "눈에 띄는 단서가 없다", "en": "no feature stands out"}
 
 NOTICEABLE = 0.005  # Contributions below half a hundredth of the scale are not worth a sentence
 REPETITION = ("wordless", "echoes_verbatim", "repeats_verbatim", "redundant", "foreign", "repeats_itself")
@@ -305,7 +305,7 @@ def fitted_features(features: Features, weights: CoherenceWeights) -> tuple[list
 def join_sentence(parts: list[str], language: str) -> str:
     """The parts as one sentence with the language's own punctuation."""
     if not parts:
-        parts = [NOTHING[language]]
+        parts = [NO_FEATURE[language]]
     if language == "en":
         sentence = "; ".join(parts)
         return sentence[0].upper() + sentence[1:] + "."
@@ -313,17 +313,17 @@ def join_sentence(parts: list[str], language: str) -> str:
 
 
 MOST_UTTERANCES = 40
-MOST_CHARACTERS = 2000
+MOST_READ_CHARACTERS = 2000
 
 
 def read_dialogue(dialogue: Dialogue, reader: TextReader) -> Features:
     """The features of the response. Of the context the latest 40 utterances count, of each the first 2,000 code points:
     a bound on time that real dialogues do not reach. The response is read whole."""
     recent = dialogue.context[-MOST_UTTERANCES:]
-    context = [reader.read(utterance.text[:MOST_CHARACTERS]) for utterance in recent]
+    context = [reader.read(utterance.text[:MOST_READ_CHARACTERS]) for utterance in recent]
     partner = recent[-1].speaker
     own = [profile for profile, utterance in zip(context, recent, strict=True) if utterance.speaker != partner]
-    return describe(DialogueProfiles(context, own, reader.read(dialogue.response)))
+    return measure_features(DialogueProfiles(context, own, reader.read(dialogue.response)))
 
 
 HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubric"

@@ -39,7 +39,7 @@ def open_batches(settings: Settings) -> BatchProvider | None:
     )
 
 
-def locate(settings: Settings) -> str | None:
+def locate_endpoint(settings: Settings) -> str | None:
     """The host of OPENAI_BASE_URL with its port, without user and password: a URL can carry a key."""
     import httpx
 
@@ -53,7 +53,7 @@ def locate(settings: Settings) -> str | None:
     check=check,
     preload=("saiten_server.providers.openai.endpoint",),
     open_batches=open_batches,
-    locate=locate,
+    locate=locate_endpoint,
 )
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """A chat model at OPENAI_BASE_URL, OpenAI's own without it."""

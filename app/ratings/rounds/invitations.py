@@ -22,7 +22,7 @@ from saiten_server.ratings.values import MOST_INVITATIONS, Invitation
 PREFIX = "rate_"
 
 invited, rounds = rating_invitations.c, rating_rounds.c
-FIELDS = ("id", "rater", "created_at", "expires_at", "revoked_at")
+INVITATION_FIELDS = ("id", "rater", "created_at", "expires_at", "revoked_at")
 
 
 class InvitationStore:
@@ -90,7 +90,7 @@ class InvitationStore:
 
 def joined() -> Any:
     """Invitations with their rounds' projects."""
-    return select(*(invited[name] for name in FIELDS), rounds.project, invited.round_id.label("round")).join(
+    return select(*(invited[name] for name in INVITATION_FIELDS), rounds.project, invited.round_id.label("round")).join(
         rating_rounds, rounds.id == invited.round_id
     )
 

@@ -76,7 +76,7 @@ class RoundStore:
             if (await connection.execute(held)).first() is None:
                 raise NotFound(Message("batch-named-not-found", batch=opened.batch[:64]))
             await connection.execute(insert(rating_rounds), row)
-            for some in db.cut(items, ROWS):
+            for some in db.cut_pieces(items, ROWS):
                 await connection.execute(insert(round_items), some)
             grown = batches.c.stored_bytes + DRAWN_BYTES * len(items)
             await connection.execute(update(batches).where(mine).values(stored_bytes=grown))
@@ -199,7 +199,11 @@ class RoundStore:
             found = {row.id: read_round(row) for row in await connection.execute(query)}
             rated = await count_rated(connection, [*found])
             raters = await count_by_rater(connection, [*found])
-        return {name: describe(found[name], rated.get(name, []), raters.get(name, {})) for name in ids if name in found}
+        return {
+            name: count_progress(found[name], rated.get(name, []), raters.get(name, {}))
+            for name in ids
+            if name in found
+        }
 
 
 async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str, now: datetime) -> Task | None:
@@ -217,7 +221,7 @@ async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str,
         if (await connection.execute(query)).scalar_one() < taken.options.raters_per_item:
             await connection.execute(update(round_tasks).where(this).values(taken_at=now))
         return read_task(held, taken.most_per_rater)
-    position = await choose(connection, taken, rater, counts) if had < taken.most_per_rater else None
+    position = await choose_position(connection, taken, rater, counts) if had < taken.most_per_rater else None
     if position is None:
         return None
     row = {"round_id": taken.id, "key": digest(rater), "number": had, "rater": rater, "position": position}
@@ -225,7 +229,7 @@ async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str,
     return Task(number=had, of=taken.most_per_rater, position=position, done=False)
 
 
-async def choose(
+async def choose_position(
     connection: AsyncConnection, taken: RatingRound, rater: str, counts: ColumnElement[bool]
 ) -> int | None:
     """The position of a response with room for the rater, who has not had it. `counts` says which tasks take room."""
@@ -298,7 +302,7 @@ async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dic
     return {round_id: dict(sorted(counts.items())) for round_id, counts in found.items()}
 
 
-def describe(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
+def count_progress(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
     """The progress of the round. Ratings beyond the wanted number count only for the rater."""
     wanted = found.options.raters_per_item
     return RoundProgress(

@@ -26,7 +26,7 @@ from saiten_server.runs.store.rows import utc_now
 
 dataset, part = table.c, dataset_parts.c
 
-UPLOAD, RECEIVING, KEPT, DONE = "upload", "receiving", "kept", "done"
+UPLOAD, RECEIVING, KEPT_STATE, DONE = "upload", "receiving", "kept", "done"
 
 MOST_UPLOADS = 10
 """Files of a project that wait to be kept; a further one takes the place of the oldest."""
@@ -87,7 +87,7 @@ class DatasetStore:
         and whether it is new. Where the name has this content, `found` being its digest, that version is returned. Of
         the file only what it became is known until its time is over. Raises NotFound where it is gone by then, as by an
         erasure."""
-        mine = (dataset.project == project) & (dataset.state == KEPT)
+        mine = (dataset.project == project) & (dataset.state == KEPT_STATE)
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)  # or two who keep other contents at once make the same version
             held = select(dataset.key).where(dataset.id == dataset_id, dataset.state == RECEIVING).with_for_update()
@@ -108,7 +108,7 @@ class DatasetStore:
                     raise InvalidRequest(Message("datasets-most", maximum=MOST_DATASETS))
                 newest = select(func.max(dataset.version)).where(mine, dataset.key == key)
                 version = ((await connection.execute(newest)).scalar_one() or 0) + 1
-                values = {"state": KEPT, "version": version, "digest": found, "items": items}
+                values = {"state": KEPT_STATE, "version": version, "digest": found, "items": items}
                 this = update(table).where(dataset.id == dataset_id)
                 await connection.execute(this.values(**values, unit=unit, korean=korean))
                 twin = (await connection.execute(select(*SHOWN).where(dataset.id == dataset_id))).one()
@@ -134,7 +134,7 @@ class DatasetStore:
         file = table.alias()
         done = equals(file.c.id, upload_id) & equals(file.c.project, project) & (file.c.state == DONE)
         became = select(file.c.key).where(done).scalar_subquery()
-        mine = (dataset.id == became) & equals(dataset.project, project) & (dataset.state == KEPT)
+        mine = (dataset.id == became) & equals(dataset.project, project) & (dataset.state == KEPT_STATE)
         row = await db.fetch_one(self._engine, select(*SHOWN).where(mine))
         return None if row is None else read_dataset(row)
 
@@ -149,7 +149,7 @@ class DatasetStore:
         self, project: str, *, name: str | None = None, after: tuple[datetime, str] | None = None, limit: int
     ) -> Sequence[Dataset]:
         """Versions, newest first; `after` is (created_at, id) of the last one of the page before."""
-        query = select(*SHOWN).where(equals(dataset.project, project), dataset.state == KEPT)
+        query = select(*SHOWN).where(equals(dataset.project, project), dataset.state == KEPT_STATE)
         if name is not None:
             query = query.where(dataset.key == digest(name))
         if after is not None:
@@ -183,7 +183,7 @@ class DatasetStore:
 
     async def discard(self, dataset_id: str) -> None:
         """Removes what was not received to its end."""
-        unfinished = (dataset.id == dataset_id) & (dataset.state != KEPT)
+        unfinished = (dataset.id == dataset_id) & (dataset.state != KEPT_STATE)
         if await db.execute(self._engine, delete(table).where(unfinished)):
             self._cleaning.mark_traces()
             await self._cleaning.tidy()
@@ -196,7 +196,7 @@ class DatasetStore:
             await self.discard(each)
 
     def _this(self, project: str, dataset_id: str) -> tuple[ColumnElement[bool], ...]:
-        return equals(dataset.id, dataset_id), equals(dataset.project, project), dataset.state == KEPT
+        return equals(dataset.id, dataset_id), equals(dataset.project, project), dataset.state == KEPT_STATE
 
 
 def missing() -> NotFound:
@@ -221,7 +221,7 @@ def read_dataset(row: Any) -> Dataset:
 
 async def expire_uploads(engine: AsyncEngine, now: datetime) -> int:
     """Removes files that were not kept within `UPLOAD_LIFE`, of all projects; returns how many."""
-    old = (dataset.state != KEPT) & (dataset.created_at < now - UPLOAD_LIFE)
+    old = (dataset.state != KEPT_STATE) & (dataset.created_at < now - UPLOAD_LIFE)
     # Looks first: there is one now and then, and this is asked every few seconds.
     if not await db.fetch_column(engine, select(dataset.id).where(old).limit(1)):
         return 0
@@ -247,7 +247,7 @@ async def erase_items(
     be kept, in which they cannot be told; returns how many items. `marked` are the conditions that a part has the
     entries somewhere. A dataset without an item left is removed."""
     async with db.write(engine) as connection:
-        await connection.execute(delete(table).where(dataset.project == project, dataset.state != KEPT))
+        await connection.execute(delete(table).where(dataset.project == project, dataset.state != KEPT_STATE))
     query = select(part.dataset_id).join(table, dataset.id == part.dataset_id)
     ids: Sequence[str] = await db.fetch_column(engine, query.where(dataset.project == project, *marked).distinct())
     return sum([await erase_items_of(engine, each, metadata, marked) for each in sorted(ids)])

@@ -153,7 +153,7 @@ class BatchStore:
             if (await connection.execute(grown.values(sums))).rowcount != 1:
                 raise StoreError(GONE)
             for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
-                for some in db.cut(added, ROWS):
+                for some in db.cut_pieces(added, ROWS):
                     await connection.execute(insert(table), some)
 
     async def accept(
@@ -216,7 +216,7 @@ class BatchStore:
         async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).all()
             signatures = await views.count_signatures(connection, [row.id for row in rows]) if rows else {}
-        return [views.describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
+        return [views.read_batch_row(row, signatures.get(row.id, {}), self._clock()) for row in rows]
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None if there is no such batch in this project."""
@@ -610,7 +610,7 @@ class BatchStore:
             # A worker that lost the job `FINISH` and still works on it must not restore texts that were redacted.
             if batch_id not in locked or locked[batch_id].row.texts is not None:
                 return
-            for some in db.cut(changed, ROWS):
+            for some in db.cut_pieces(changed, ROWS):
                 await leases.rewrite_results(connection, locked[batch_id], dict(some))
             await store_accounts(connection, locked.values())
 
@@ -658,7 +658,7 @@ async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, 
     if asked.relevance is not None and asked.relevance.baseline == "batch":
         chunks.append((FINISH, "blocked", 0, -1))
     common = {"batch_id": batch_id, "crashes": 0, "reserved_usd": 0.0}
-    for some in db.cut(chunks, ROWS):
+    for some in db.cut_pieces(chunks, ROWS):
         rows = [dict(zip(("number", "state", "first", "last"), each, strict=True)) | common for each in some]
         await connection.execute(insert(t.batch_chunks), rows)
     return count

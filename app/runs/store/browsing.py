@@ -220,7 +220,7 @@ async def find_positions(
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
     if not conditions:
-        return batch.total, await cut(connection, every, query, batch.total, wanted)
+        return batch.total, await cut_positions(connection, every, query, batch.total, wanted)
     # Counted and sorted in one statement, so that what the conditions leave is looked for once.
     fitting = every.where(*conditions).cte("fitting")
     counted = select(func.count().label("total")).select_from(fitting).subquery("counted")
@@ -239,7 +239,7 @@ def is_among(dialect: str, positions: Sequence[int]) -> ColumnElement[bool]:
     return figure.position.in_(select(listed.c.value))
 
 
-async def cut(
+async def cut_positions(
     connection: AsyncConnection, every: Select[Any], query: ResultQuery, total: int, wanted: tuple[int, int]
 ) -> list[int]:
     """The positions of results from one number to before another, of all `total`. Those of the further half are counted

@@ -32,7 +32,7 @@ figure, result = t.result_figures.c, t.evaluations.c
 
 COUNTED = ("total", "scored", "partial", "failed", "expired")
 
-PAGE = 20_000
+FRAME_ROWS = 20_000
 """Rows that are read and turned into columns at a time, in a twentieth of a second."""
 
 LEAST_KEPT = 5000
@@ -71,7 +71,7 @@ class FrameStore:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
-            return await asyncio.to_thread(join, [])
+            return await asyncio.to_thread(concatenate_frames, [])
         state = await db.fetch_value(self._engine, STATE.where(t.batches.c.id == batch_id))
         kept = t.run_frames.c
         stored = select(kept.frame).where(kept.batch_id == batch_id, kept.state == state)
@@ -91,15 +91,15 @@ class FrameStore:
     async def _read_all(self, batch: Browsable) -> RunFrame:
         frames: list[RunFrame] = []
         after = -1
-        while len(frame := await read_rows(self._engine, batch, after=after, limit=PAGE)):
+        while len(frame := await read_rows(self._engine, batch, after=after, limit=FRAME_ROWS)):
             frames.append(frame)
             after = int(frame.positions[-1])
-        return await asyncio.to_thread(join, frames)
+        return await asyncio.to_thread(concatenate_frames, frames)
 
     async def read_items(self, project: str, batch_id: str) -> Mapping[int, str]:
         """The ids of the items of all results that the batch has now, by position."""
         mine = equals(result.batch_id, batch_id), equals(result.project, project)
-        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(PAGE)
+        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(FRAME_ROWS)
         found: dict[int, str] = {}
         after = -1
         while rows := await db.fetch(self._engine, query.where(result.position > after)):
@@ -110,7 +110,7 @@ class FrameStore:
     async def find_places(self, project: str, evaluations: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
         found = {}
-        for some in db.cut(evaluations, PAGE // 20):
+        for some in db.cut_pieces(evaluations, FRAME_ROWS // 20):
             query = select(result.id, result.batch_id, result.position).where(
                 result.id.in_(some), result.project == project, result.batch_id.is_not(None)
             )
@@ -124,7 +124,7 @@ async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: 
     async with db.read(engine) as connection:
         batch = await find_batch(connection, project, batch_id)
     if batch is None:
-        return await asyncio.to_thread(join, [])
+        return await asyncio.to_thread(concatenate_frames, [])
     return await read_rows(engine, batch, after=after, limit=limit)
 
 
@@ -211,7 +211,7 @@ def read_label(stored: tuple[Any, ...]) -> Label:
     return Label(status, frozenset(warnings.split()), why, *more)
 
 
-def join(frames: Sequence[RunFrame]) -> RunFrame:
+def concatenate_frames(frames: Sequence[RunFrame]) -> RunFrame:
     """The results of all in one run, with the rates of their findings."""
     import numpy as np
 

@@ -450,7 +450,7 @@ async def mark_chunks(
     return [ChunkJob(batch_id, number) for number in numbers]
 
 
-Place = tuple[str, int]
+BatchPosition = tuple[str, int]
 """A batch and a position in it."""
 
 ERASED = ERASED_FAILURE.model_dump_json()
@@ -504,7 +504,7 @@ async def commit_results(
 
 async def find_kept(
     connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]
-) -> tuple[set[Place], set[Place]]:
+) -> tuple[set[BatchPosition], set[BatchPosition]]:
     """The places of the held chunks that have a result already, and those of them that were erased."""
     if not held:
         return set(), set()
@@ -593,7 +593,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
         account.measures = write_measures(measures)
 
 
-def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
+def is_done(job: ChunkJob, span: CandidateSpan, kept: set[BatchPosition]) -> bool:
     """Whether nothing of a chunk is left to do. A chunk for work on the whole batch is done when it was marked so,
     not when it is closed."""
     if job.chunk < 0:

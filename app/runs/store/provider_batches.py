@@ -132,7 +132,7 @@ class ProviderBatchStore:
             ):
                 return False
             await replace_part(connection, part)
-            for some in db.cut(rows, ROWS):
+            for some in db.cut_pieces(rows, ROWS):
                 await connection.execute(insert(t.provider_replies), some)
             added = [{"batch_id": part.batch, "key": key, "characters": billed} for key, billed in calls.items()]
             if added:
@@ -143,7 +143,7 @@ class ProviderBatchStore:
     async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
         """The known keys among these, with the part that waits for the answer, or None if there is an answer."""
         table, found = t.provider_replies, dict[str, int | None]()
-        for some in db.cut(keys, KEYS):
+        for some in db.cut_pieces(keys, KEYS):
             query = select(table.c.key, table.c.part, table.c.reply.is_(None).label("open")).where(
                 table.c.batch_id == batch_id, table.c.key.in_(some)
             )

@@ -211,7 +211,7 @@ class TextSearch:
         if len(found) > MOST_NAMED:
             return np.array(await db.fetch_column(self._engine, query.order_by(text.position)), dtype=np.int32)
         holding: list[int] = []
-        for some in db.cut(found.tolist(), ROWS):
+        for some in db.cut_pieces(found.tolist(), ROWS):
             holding += await db.fetch_column(self._engine, query.where(text.position.in_(some)))
         return np.array(sorted(holding), dtype=np.int32)
 

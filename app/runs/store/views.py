@@ -162,7 +162,7 @@ async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> d
     return counts
 
 
-def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
+def read_batch_row(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
     """The batch of a row."""
     options = read_options(row.options)
     finished = row.scored + row.partial + row.failed + row.expired

@@ -189,7 +189,7 @@ def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
     union = error["type"].startswith("union_tag")  # found at the composite, though its kind is what is wrong
     path = (*error["loc"], "kind") if union else error["loc"]
     location = document.locate(path, missing=union or error["type"] == "missing")
-    return RubricFault(document.line(location), pointer(location), describe(error, location))
+    return RubricFault(document.line(location), pointer(location), explain_yaml_error(error, location))
 
 
 def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
@@ -273,7 +273,7 @@ class RubricFault:
         return str(self.message)
 
 
-def describe(error: ErrorDetails, location: Location) -> Message:
+def explain_yaml_error(error: ErrorDetails, location: Location) -> Message:
     """What is wrong, in a few words that follow the field's name. `location` is the error's place in the file."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in FAULTS:

@@ -100,7 +100,7 @@ class TextChange(NamedTuple):
     pieces: Sequence[Piece]
 
 
-Place = tuple[str, int | None, str]
+RubricTextKey = tuple[str, int | None, str]
 
 
 def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextChange]:
@@ -116,9 +116,9 @@ def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextCh
     return found
 
 
-def texts_of(rubric: Rubric, language: str) -> Mapping[Place, str]:
+def texts_of(rubric: Rubric, language: str) -> Mapping[RubricTextKey, str]:
     """Everything that a judge or reader sees of the rubric in the language, by place."""
-    found: dict[Place, str] = {
+    found: dict[RubricTextKey, str] = {
         ("", None, mark("Title")): rubric.title.get(language, ""),
         ("", None, mark("Task")): rubric.task.get(language, ""),
         ("", None, mark("Calls")): rubric.calls,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.judging.prompt import Prompt
-from saiten_server.providers.openai.endpoint import KEPT, PLACE, RequestBodies
+from saiten_server.providers.openai.endpoint import KEPT_WAYS, PLACE, RequestBodies
 from saiten_server.providers.openai.parameters import Question
 
 
@@ -44,7 +44,7 @@ def test_every_way_of_asking_has_its_own_parameters(conceded: tuple[str, ...]) -
 
 def test_no_more_is_kept_than_allowed() -> None:
     bodies = RequestBodies()
-    for sample in range(2 * KEPT):
+    for sample in range(2 * KEPT_WAYS):
         question = make_question(sample=sample)
         assert json.loads(bodies.write(question, ()))["seed"] == question.body()["seed"]
-    assert len(bodies._kept) == KEPT
+    assert len(bodies._kept) == KEPT_WAYS

@@ -32,7 +32,7 @@ from saiten_server.ratings.values import Invitation
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-MOST_CHARACTERS = 500
+MOST_LINK_CHARACTERS = 500
 """Of a pasted link; a longer one is none."""
 
 
@@ -89,7 +89,7 @@ async def accept_invitation(request: Request, container: Serving) -> Response:
     link does, ends with it, and could be revoked no sooner if it were another."""
     pasted = (await read_form(request, OPEN_BYTES)).get("link")
     secret, now = pasted.rpartition("#")[2], datetime.now(UTC)
-    can_be = pasted.isascii() and len(pasted) <= MOST_CHARACTERS
+    can_be = pasted.isascii() and len(pasted) <= MOST_LINK_CHARACTERS
     found = await container.ratings.invitations.find(secret, now) if can_be else None
     if found is None:
         return show_form(request, 401, problem="unknown")

@@ -104,7 +104,7 @@ async def show_sheet(request: Request, container: Serving, visitor: RoundVisitor
         sheet = await container.ratings.rounds.next(place.project, place.round.id, place.rater)
         if sheet is None:
             return await show_thanks(request, container, place)
-    return show(request, place, sheet, Entered.of(sheet.earlier))
+    return render_sheet(request, place, sheet, Entered.of(sheet.earlier))
 
 
 @router.post("/rate/{round_id}/sheet")
@@ -134,7 +134,7 @@ async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor
         )
     except InvalidDocument as error:
         faults = frozenset(where for where, _ in error.faults)
-        return show(request, place, sheet, Entered(ratings, comment, marked, starred, faults))
+        return render_sheet(request, place, sheet, Entered(ratings, comment, marked, starred, faults))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
@@ -176,7 +176,7 @@ def read_marks(form: Form, conversation: Conversation | None) -> list[int]:
     return [number for number in (conversation.system_turns if conversation else ()) if str(number) in chosen]
 
 
-def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
+def render_sheet(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
     """The page of one response."""
     task = sheet.task
     return render(

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/datasets", include_in_schema=False, route_class=PageRoute)
 
-PAGE = 50
+DATASETS_PAGE = 50
 VERSIONS = 20
 SHOWN = 5
 SHOWN_BYTES = 64 * 1024
@@ -69,9 +69,9 @@ async def list_datasets(request: Request, container: Serving, project: Project) 
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
-    found = await container.dashboard.datasets.list(project, after=after, limit=PAGE + 1)
-    shown = found[:PAGE]
-    last = write_cursor(shown[-1].created_at, shown[-1].id) if len(found) > PAGE else None
+    found = await container.dashboard.datasets.list(project, after=after, limit=DATASETS_PAGE + 1)
+    shown = found[:DATASETS_PAGE]
+    last = write_cursor(shown[-1].created_at, shown[-1].id) if len(found) > DATASETS_PAGE else None
     return render(
         request,
         "datasets.html",
@@ -147,10 +147,10 @@ async def show_dataset(request: Request, container: Serving, project: Project, d
     dataset = await container.dashboard.datasets.find(project, dataset_id)
     asked = {name: value.strip() for name, value in request.query_params.items() if name != "kept"}
     draft = read_draft(asked, dataset, list_rubrics(container, dataset))
-    return await show(request, container, project, dataset, draft)
+    return await render_dataset(request, container, project, dataset, draft)
 
 
-async def show(
+async def render_dataset(
     request: Request,
     container: Container,
     project: str,
@@ -258,7 +258,7 @@ async def start_run(request: Request, container: Serving, project: WritableProje
         await count_request(request, request.state.key)
         run_id = await accept(request, container, dataset, draft, form)
     except (InvalidRequest, errors.LimitReached, errors.UpstreamError) as error:
-        return await show(request, container, project, dataset, draft, error=error)
+        return await render_dataset(request, container, project, dataset, draft, error=error)
     return redirect(f"/runs/{run_id}")
 
 

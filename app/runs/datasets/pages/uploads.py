@@ -27,7 +27,7 @@ from saiten_server.platform.web.page import (
 )
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.platform.web.request_limits import count_request
-from saiten_server.runs.datasets.service import PART_BYTES, check_name, name_of
+from saiten_server.runs.datasets.service import PART_BYTES, check_name, dataset_name_of
 from saiten_server.runs.datasets.values import FileQuestion, FileReport, UploadedFile
 from saiten_server.runs.intake import translate_errors
 
@@ -43,7 +43,7 @@ FORM_BYTES = 64 * 1024
 """What may stand around the file."""
 
 MOST_NAME = 255
-WAIT_SECONDS = 1.5
+READING_WAIT_SECONDS = 1.5
 """How long a page waits for a file to be read. Most take less than a second."""
 
 ENCODINGS = {
@@ -274,7 +274,7 @@ async def show_report(
     datasets = container.dashboard.datasets
     key = ("upload", upload.id, asked)
     found = await container.dashboard.readings.get(
-        project, key, lambda: datasets.look(project, upload, asked), wait_seconds=WAIT_SECONDS
+        project, key, lambda: datasets.look(project, upload, asked), wait_seconds=READING_WAIT_SECONDS
     )
     report = found if isinstance(found, FileReport) else None
     return render(
@@ -292,7 +292,7 @@ async def show_report(
         is_unsure=report is not None and is_unsure(report, asked),
         encodings=ENCODINGS,
         sources=list_sources(),
-        name=name_of(upload.name, container.settings.limits) if name is None else name,
+        name=dataset_name_of(upload.name, container.settings.limits) if name is None else name,
         fault=fault,
         name_characters=container.settings.limits.name_characters,
     )
