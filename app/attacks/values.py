@@ -88,7 +88,7 @@ def write_dialogue_json(context: tuple[AttackUtterance, ...], response: str) -> 
 
 
 Verdict = Literal["pass", "fail", "inconclusive"]
-Role = Literal["attack", "twin"]
+AttackRole = Literal["attack", "twin"]
 Names = Annotated[tuple[str, ...], listed()]
 
 
@@ -150,7 +150,7 @@ class Forgery(Value):
     """A stored rating that is not in the judge's own reply. There must never be one."""
 
     item: str
-    role: Role
+    role: AttackRole
     aspect: str
     sample: int
     rating: int

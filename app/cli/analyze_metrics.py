@@ -21,7 +21,7 @@ from saiten.commands.output import figure as write_cell
 from saiten.core.language import mark, tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
-from saiten_server.analyses.reference_metrics import NO_REFERENCE, MetricTools, measure, summarise
+from saiten_server.analyses.reference_metrics import NO_REFERENCE, MetricTools, measure_items, summarise
 from saiten_server.analyses.reference_values import (
     FIGURES,
     Figure,
@@ -32,7 +32,7 @@ from saiten_server.analyses.reference_values import (
     MetricItem,
     ReferenceReport,
 )
-from saiten_server.cli.analysis_input import read_whole
+from saiten_server.cli.analysis_input import read_items
 from saiten_server.cli.process import say
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.redaction import refuse_covered
@@ -230,7 +230,7 @@ async def measure_metrics(
     try:
         with open_progress(shown=lm is not None) as progress:
             bar = progress.add_task(tell("reading"), total=len(items))
-            figures = await measure(items, tools, seed=seed, done=lambda: progress.advance(bar))
+            figures = await measure_items(items, tools, seed=seed, done=lambda: progress.advance(bar))
         identities = await tools.identify(figures)
     finally:
         for tool in (comparing, reading):
@@ -260,7 +260,7 @@ def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
         refuse_covered(value)
         return validate(MetricItem, value, limits)
 
-    return read_whole(
+    return read_items(
         name_file(path),
         read_bytes(path),
         read_one,

@@ -34,7 +34,7 @@ from saiten_server.stats.corrected import (
     Shared,
     correct,
     differ_shared,
-    find_interval,
+    find_mean_interval,
     report_corrected_mean,
     share_raters,
     split_width,
@@ -408,7 +408,7 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
         return lack(Message("no-corrected-figure", why=why))
     own, rated = found.corrected.clustered, found.sample.rated
     options = pair.options.settle(found.sample)
-    low, high = find_interval(found.corrected, options) or (own.mean, own.mean)
+    low, high = find_mean_interval(found.corrected, options) or (own.mean, own.mean)
     mean = tell_mean(found, own.mean, low, high, least)
     if len(found.sample.raters) == 1:
         return lack(Message("one-rater-is-not-enough", mean=mean))

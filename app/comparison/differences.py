@@ -84,7 +84,7 @@ def compare_closely(
     for key, values in sides.items():
         # Each measure has its own generator: its p does not depend on which others there are.
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
-        chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator)
+        chance = test_difference(values, alpha=alpha, tests=tests[key[0]], generator=generator)
         if link is not None:
             chance = add_link(chance, key, values, link, matched=matched, runs=runs, alpha=alpha, tests=tests[key[0]])
         wins = None
@@ -141,8 +141,8 @@ def add_link(
     alpha: float,
     tests: int,
 ) -> Chance:
-    """The figures of `weigh` with the linking error in them: the standard deviation of the difference over the link's
-    resamples."""
+    """The figures of `test_difference` with the linking error in them: the standard deviation of the difference over the
+    link's resamples."""
     if not sides.n:
         return chance
     best = find_best(key, *runs)
@@ -400,13 +400,13 @@ def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[floa
         return None
     reached = [side for side in values if len(side)]
     on_it = all(
-        side.min() >= scale[0] - resampling.ROUNDING and side.max() <= scale[1] + resampling.ROUNDING
+        side.min() >= scale[0] - resampling.MEAN_ROUNDING and side.max() <= scale[1] + resampling.MEAN_ROUNDING
         for side in map(statistics.level, reached)
     )
     return scale if on_it else None
 
 
-def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
+def test_difference(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
     """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests, by the names of
     `Measure`; and why figures are null."""
     if not sides.n:

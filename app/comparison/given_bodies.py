@@ -13,7 +13,7 @@ from fastapi import Request
 
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_line
-from saiten_server.comparison.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, Role
+from saiten_server.comparison.given_run import ROLES, RUN, GivenLine, GivenResult, GivenRun, RunRole
 from saiten_server.comparison.given_runs import GivenResults
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.core.dialogue import Limits
@@ -32,9 +32,9 @@ from saiten_server.platform.web.body import (
 from saiten_server.platform.web.openapi import form, lines, reads, refer_to
 
 RunsRequest = TypeVar("RunsRequest", ComparisonRequest, GateRequest)
-Given = Mapping[Role, GivenResults]
+Given = Mapping[RunRole, GivenResults]
 
-PIECE_BYTES = 64 * 1024
+PARSED_PIECE_BYTES = 64 * 1024
 """What is read in a thread at a time, so that other requests have a turn."""
 
 BLANK = b" \t\r"
@@ -79,7 +79,7 @@ async def receive_runs(request: Request, model: type[RunsRequest]) -> tuple[Runs
 def read_document(model: type[RunsRequest], body: bytes, limits: Limits) -> tuple[RunsRequest, Given]:
     """The same of one JSON document."""
     value = decode(body)
-    results: dict[Role, Any] = {}
+    results: dict[RunRole, Any] = {}
     for role in ROLES:
         run = value.get(role) if isinstance(value, dict) else None
         if isinstance(run, dict) and isinstance(run.get("results"), list):
@@ -90,7 +90,7 @@ def read_document(model: type[RunsRequest], body: bytes, limits: Limits) -> tupl
     return asked, read_all(asked, results, limits)
 
 
-def read_all(asked: ComparisonRequest | GateRequest, results: Mapping[Role, Iterable[Any]], limits: Limits) -> Given:
+def read_all(asked: ComparisonRequest | GateRequest, results: Mapping[RunRole, Iterable[Any]], limits: Limits) -> Given:
     """The results of the runs that are given as such."""
     given = {role: GivenResults(role, limits) for role in ROLES if isinstance(getattr(asked, role), GivenRun)}
     for role, run in given.items():
@@ -106,8 +106,8 @@ async def receive_lines(request: Request, reading: RunLines[RunsRequest]) -> tup
     try:
         most = min(reading.limits.batch_bytes, MOST_BYTES)
         async for chunk in Upload(request, NDJSON, maximum=most, keeps=True):
-            for start in range(0, len(chunk), PIECE_BYTES):
-                piece = chunk[start : start + PIECE_BYTES]
+            for start in range(0, len(chunk), PARSED_PIECE_BYTES):
+                piece = chunk[start : start + PARSED_PIECE_BYTES]
                 digest.update(piece)
                 await asyncio.to_thread(reading.feed, piece)
         found = await asyncio.to_thread(reading.close)
@@ -127,7 +127,7 @@ class RunLines(Generic[RunsRequest]):
         self._cut = bytearray()
         self._number = 0
         self._options: Any = None
-        self._given: dict[Role, GivenResults] = {}
+        self._given: dict[RunRole, GivenResults] = {}
 
     def feed(self, data: bytes) -> None:
         first, *others = data.split(b"\n")

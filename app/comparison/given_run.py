@@ -12,8 +12,8 @@ from saiten_server.core.evaluation import Metadata
 from saiten_server.core.model import Finite, Id, RubricName, Value, listed
 from saiten_server.runs.summary import LEFT_OUT
 
-Role = Literal["candidate", "baseline"]
-ROLES: tuple[Role, Role] = ("candidate", "baseline")
+RunRole = Literal["candidate", "baseline"]
+ROLES: tuple[RunRole, RunRole] = ("candidate", "baseline")
 
 RUN = "run"
 """The member of a line of NDJSON that says which run the result is of."""
@@ -157,7 +157,7 @@ class GivenRun(Value):
 class GivenLine(GivenResult):
     """A line of NDJSON: a result, and which run it is of."""
 
-    run: Role = Field(description="the run that the result is of")
+    run: RunRole = Field(description="the run that the result is of")
 
 
 def kind_of_run(value: Any) -> str:

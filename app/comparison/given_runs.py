@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
-from saiten_server.comparison.given_run import GivenResult, GivenRun, Role
+from saiten_server.comparison.given_run import GivenResult, GivenRun, RunRole
 from saiten_server.comparison.runs import fit_frame, have_numbers, list_best, rate_findings, scales_of
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.dialogue import Limits
@@ -31,7 +31,7 @@ class GivenResults:
     """The results of one run. `add` reads one, and `assemble` makes the run of all; both take time in proportion to
     what they are given, so run them in a thread. They raise InvalidDocument with pointers into the request."""
 
-    def __init__(self, role: Role, limits: Limits) -> None:
+    def __init__(self, role: RunRole, limits: Limits) -> None:
         self.role = role
         self._limits = limits
         self._rows: FrameRows | None = None

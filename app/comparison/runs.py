@@ -203,10 +203,10 @@ def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric |
 
 def list_best(rubric: Rubric) -> dict[str, float]:
     """The best value of each measure on which it is not the highest: of findings it is none."""
-    return {**rubric.best, **FEWEST} if rubric.unit == "conversation" else dict(rubric.best)
+    return {**rubric.best, **BEST_FINDING_RATES} if rubric.unit == "conversation" else dict(rubric.best)
 
 
-FEWEST = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
+BEST_FINDING_RATES = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
 """The best rate of findings of each code and of each kind of fault."""
 
 

@@ -36,7 +36,7 @@ ERASED_CODE = "erased"
 ERASED_FAILURE = Failure(code=ERASED_CODE, detail="the texts and the result of this candidate were erased")
 
 HASHED = re.compile(r"hmac-sha256:[0-9a-f]{64}")
-PREFIX = "hmac-sha256:"
+COVERED_PREFIX = "hmac-sha256:"
 CONTEXT_PREFIX = "hmac:"
 CONTEXT_DIGITS = 16
 
@@ -56,7 +56,7 @@ def hash_with(salt: str) -> Cover:
     """The `Cover` that replaces a text by its HMAC-SHA-256 with this salt: equal texts stay equal."""
 
     def cover(text: str) -> str:
-        return text if is_covered(text) else PREFIX + mac(salt, text)
+        return text if is_covered(text) else COVERED_PREFIX + mac(salt, text)
 
     return cover
 

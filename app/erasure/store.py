@@ -68,7 +68,7 @@ from saiten_server.runs.store.rows import (
     utc_now,
 )
 from saiten_server.runs.store.search import remove_index, remove_places
-from saiten_server.runs.store.views import ENDED
+from saiten_server.runs.store.views import ENDED_STATUSES
 from saiten_server.runs.summary import measure_failure, tally_results
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from saiten_server.scoring.stored import STORED, read_candidate, read_evaluation, read_trace, replace_parts
@@ -515,7 +515,7 @@ async def find_batch(sweep: Sweep) -> Any:
     undone = [UNDER_WAY["hash"], UNDER_WAY["drop"], *(["hash"] if sweep.texts == "drop" else [])]
     query = select(batch.id, batch.texts).where(
         batch.project == sweep.project,
-        batch.status.in_(ENDED),
+        batch.status.in_(ENDED_STATUSES),
         batch.finished_at < sweep.before,
         or_(batch.texts.is_(None), batch.texts.in_(undone)),
         # The worker that holds a chunk of a cancelled batch may still commit to it.

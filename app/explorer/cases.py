@@ -15,10 +15,10 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import key_of
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.computations import Computations, PendingComputation
-from saiten_server.ratings.reliability import read_ratings
+from saiten_server.ratings.reliability import fetch_ratings
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import StoredRating
-from saiten_server.runs.browsing import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
+from saiten_server.runs.browsing import MOST_BROWSED_RUNS, MOST_RESULTS, CasePage, CaseQuery, CaseScale
 from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.summaries import bounds_of
@@ -37,8 +37,8 @@ VISIT_WAIT_SECONDS = 1.0
 
 
 class CaseExplorer:
-    """Cases of runs by one rubric. Methods raise InvalidRequest for no run, more than `MOST_RUNS` or too many results,
-    and StoreError. The caller makes sure that the batches are the project's."""
+    """Cases of runs by one rubric. Methods raise InvalidRequest for no run, more than `MOST_BROWSED_RUNS` or too many
+    results, and StoreError. The caller makes sure that the batches are the project's."""
 
     def __init__(
         self, *, frames: FrameStore, search: TextSearch, ratings: RatingStore, now: Callable[[], datetime]
@@ -56,8 +56,8 @@ class CaseExplorer:
         self, project: str, batches: Sequence[Batch], rubric: Rubric, query: CaseQuery, *, offset: int, limit: int
     ) -> CasePage | PendingComputation:
         """The cases from an offset on, or a PendingComputation where they are not in memory within a second."""
-        if not 1 <= len(batches) <= MOST_RUNS:
-            raise InvalidRequest(Message("batches-named-most", maximum=MOST_RUNS))
+        if not 1 <= len(batches) <= MOST_BROWSED_RUNS:
+            raise InvalidRequest(Message("batches-named-most", maximum=MOST_BROWSED_RUNS))
         if (total := sum(batch.counts.total for batch in batches)) > MOST_RESULTS:
             raise InvalidRequest(Message("batches-results-most", total=total, most=MOST_RESULTS))
         table = await self._find(project, batches, rubric, VISIT_WAIT_SECONDS)
@@ -136,7 +136,7 @@ class CaseExplorer:
         """How far the judge is from people; see `measure_people`. Until a rating comes in, it stays as it is."""
 
         async def measure() -> Floats:
-            found = await read_ratings(self._ratings, project, [batch.id for batch in batches])
+            found = await fetch_ratings(self._ratings, project, [batch.id for batch in batches])
             ids = [rating.evaluation for rating in found.ratings if rating.evaluation is not None]
             places = await self.frames.find_places(project, ids)
 

@@ -42,14 +42,14 @@ class RecentPolicies:
             self._known.forget(project)
 
 
-def settle(asked: PolicyRequest, policy: ProjectPolicy) -> PolicyRequest:
+def apply_policy(asked: PolicyRequest, policy: ProjectPolicy) -> PolicyRequest:
     """The request with an integrity policy: its own, else the project's."""
     return asked if asked.integrity is not None else asked.model_copy(update={"integrity": policy.integrity})
 
 
 async def settle_for(project: str, asked: PolicyRequest, policies: RecentPolicies) -> PolicyRequest:
     """The request with an integrity policy; the store is read only if it has none. Raises the `Store…` errors."""
-    return asked if asked.integrity is not None else settle(asked, await policies.recent(project))
+    return asked if asked.integrity is not None else apply_policy(asked, await policies.recent(project))
 
 
 class PolicyService:

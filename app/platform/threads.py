@@ -45,7 +45,7 @@ class InspectionThreads:
 
         context = contextvars.copy_context()
         self._start()
-        self._jobs.put(lambda: settle(done, lambda: context.run(work, checkpoint)))
+        self._jobs.put(lambda: finish_future(done, lambda: context.run(work, checkpoint)))
         try:
             return await asyncio.wrap_future(done)
         finally:
@@ -69,7 +69,7 @@ class InspectionThreads:
             self._jobs.get()()
 
 
-def settle(done: Future[Seen], work: Callable[[], Seen]) -> None:
+def finish_future(done: Future[Seen], work: Callable[[], Seen]) -> None:
     """Does the work unless it was cancelled, and sets its result or error."""
     if not done.set_running_or_notify_cancel():
         return

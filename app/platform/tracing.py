@@ -131,7 +131,7 @@ class ScrubbingExporter(SpanExporter):
 
 def scrub(span: ReadableSpan) -> ReadableSpan:
     """The span with only the allowed attributes, and only the type of an error."""
-    attributes = keep(span.attributes or {})
+    attributes = keep_attributes(span.attributes or {})
     return ReadableSpan(
         name=span_name_of(span, attributes),
         context=span.context,
@@ -148,7 +148,7 @@ def scrub(span: ReadableSpan) -> ReadableSpan:
     )
 
 
-def keep(attributes: object) -> dict[str, AttributeValue]:
+def keep_attributes(attributes: object) -> dict[str, AttributeValue]:
     """The attributes that are exported."""
     given: dict[str, AttributeValue] = dict(attributes) if hasattr(attributes, "keys") else {}  # type: ignore[call-overload]
     redis = "redis" in {given.get("db.system"), given.get("db.system.name")}

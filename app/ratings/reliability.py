@@ -20,7 +20,7 @@ from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.reliability import (
-    UNKNOWN,
+    NO_VALIDATION,
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
@@ -47,7 +47,9 @@ FRESH_SECONDS = 10.0  # how long a validation by another process may go unnotice
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
 
-ENGLISH = "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
+ENGLISH_PIECES = (
+    "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
+)
 Names = tuple[str, ...]
 
 
@@ -116,7 +118,7 @@ class Reliabilities:
         """By name the validation of that judge of these signatures which is least shown to follow people's ratings."""
         keys = {key_in(signature) for signature in signatures}
         badges = [await self.of(project, key) for key in keys]
-        return {name: find_weakest(badge.aspects.get(name, UNKNOWN) for badge in badges) for name in names}
+        return {name: find_weakest(badge.aspects.get(name, NO_VALIDATION) for badge in badges) for name in names}
 
     async def mark_pages(self, project: str, pages: AsyncIterable[Sequence[Result]]) -> AsyncIterator[list[Result]]:
         """Results page by page, each evaluation with its badge."""
@@ -170,7 +172,7 @@ class CountedRatings:
     draws: Sequence[RatedDraw] = ()
 
 
-async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
+async def fetch_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
     """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated
     ratings count only if there are no others."""
     found: dict[int, StoredRating] = {}
@@ -208,7 +210,7 @@ def key_in(signature: str) -> JudgeKey:
     rest = {
         name: value
         for name, value in pieces.items()
-        if name not in NOT_OF_RATINGS and name not in named and not name.startswith(ENGLISH)
+        if name not in NOT_OF_RATINGS and name not in named and not name.startswith(ENGLISH_PIECES)
     }
     rubric, digest, path = (pieces.get(name, "") for name in named)
     return JudgeKey(rubric=rubric, digest=digest, path="source" if path == "both" else path, judge=sign(rest))
@@ -392,7 +394,7 @@ class BadgeRenewal:
     async def _validate(self, project: str, batch: Batch) -> Validation | None:
         """What its ratings say of the judge; None where they say nothing. Raises NotFound, UnknownRubric."""
         # Before its results are read, which may be a hundred thousand.
-        used = (await read_ratings(self.ratings, project, [batch.id])).used
+        used = (await fetch_ratings(self.ratings, project, [batch.id])).used
         if not used.counted or used.simulated:
             return None
         try:

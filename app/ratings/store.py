@@ -175,7 +175,7 @@ class RatingStore:
             raise InvalidRequest(Message("ratings-unnamed", names=", ".join(RatingFilter.model_fields)))
         if not can_store(project, *named.values()):
             return 0
-        these = [table.project == project, *conditions_of(wanted)]
+        these = [table.project == project, *rating_conditions(wanted)]
         owners = select(table.batch_id).where(*these)
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
@@ -322,7 +322,9 @@ class RatingStore:
         """The wanted ratings with a number greater than `after`, in order of arrival, each with its number."""
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
-        query = select(t.human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
+        query = select(t.human_ratings).where(
+            table.project == project, table.number > after, *rating_conditions(wanted)
+        )
         rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
         return [(row.number, read_rating(row)) for row in rows]
 
@@ -386,7 +388,7 @@ def keep_earlier(had: Any, new: Mapping[str, Any]) -> str | None:
     return json.dumps([*before, now][-MOST_EARLIER:])
 
 
-def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
+def rating_conditions(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
     """The conditions of the filter. A rating of an evaluation is also one of the evaluation's batch."""
     exact = (
         (ITEM_START, wanted.item and wanted.item[:ITEM_START_CHARACTERS]),

@@ -19,7 +19,7 @@ FEWEST_UTTERANCES = 2
 """A beginning shorter than this joins nothing: many dialogues open with the same greeting."""
 
 ALONE = -1
-DIGITS = 16
+CLUSTER_DIGITS = 16
 """Hexadecimal digits of a cluster's digest."""
 
 
@@ -93,10 +93,10 @@ def join_clusters(numbers: dict[int, int], traces: Iterable[Trace], first: Seque
 
 def name_dialogue(dialogue: str) -> str:
     """The digest of a cluster that the caller names; it depends on the name only."""
-    return digest(["dialogue", dialogue])[:DIGITS]
+    return digest(["dialogue", dialogue])[:CLUSTER_DIGITS]
 
 
 def name_found(owner: str, cluster: int) -> str:
     """The digest of a cluster that was detected among the items of `owner`, a batch or a file. It does not depend on
     any text, so an erased text cannot be guessed from it."""
-    return digest(["found", owner, cluster])[:DIGITS]
+    return digest(["found", owner, cluster])[:CLUSTER_DIGITS]

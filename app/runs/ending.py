@@ -17,7 +17,7 @@ from saiten_server.scoring.record import blend_aspect
 from saiten_server.scoring.rubrics.files import RubricSource
 
 SUMMED_RESULTS_PAGE = 500
-ENGLISH = "english."
+ENGLISH_PIECES = "english."
 
 
 @dataclass
@@ -101,6 +101,8 @@ def blend_path(
 
 def split_pieces(pieces: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The source path's and the English path's pieces of a signature on both paths: the inverse of `merge_paths`."""
-    source = {key: value for key, value in pieces.items() if not key.startswith(ENGLISH)} | {"path": "source"}
-    english = {key.removeprefix(ENGLISH): value for key, value in pieces.items() if key.startswith(ENGLISH)}
+    source = {key: value for key, value in pieces.items() if not key.startswith(ENGLISH_PIECES)} | {"path": "source"}
+    english = {
+        key.removeprefix(ENGLISH_PIECES): value for key, value in pieces.items() if key.startswith(ENGLISH_PIECES)
+    }
     return source, source | english | {"path": "english"}

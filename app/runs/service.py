@@ -42,7 +42,7 @@ RESULTS_PAGE = 200  # results read at once: small enough that other requests on 
 TEXTS_BYTES = 1 << 20  # texts read at once, or those of one candidate that has more
 
 
-RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
+QUEUE_RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class QueueLimits:
         if (most := self.project) is not None and own + candidates > most:
             advice = advise(candidates, most, resumed=resumed)
             message = Message("project-candidates-wait", own=own, candidates=candidates, most=most, advice=advice)
-            raise QueueLimitReached(message, retry_after_seconds=RETRY_SECONDS)
+            raise QueueLimitReached(message, retry_after_seconds=QUEUE_RETRY_SECONDS)
         if (most := self.all_projects) is not None and everyone + candidates > most:
             # The caller must not learn how many candidates other projects have waiting.
             advice = advise(candidates, most, resumed=resumed)
             message = Message("service-candidates-wait", candidates=candidates, most=most, advice=advice)
-            raise Overloaded(message, retry_after_seconds=RETRY_SECONDS)
+            raise Overloaded(message, retry_after_seconds=QUEUE_RETRY_SECONDS)
 
 
 def advise(candidates: int, most: int, *, resumed: bool) -> Message:

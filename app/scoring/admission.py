@@ -13,7 +13,7 @@ from saiten_server.core.errors import InvalidRequest, TooMuchWork
 from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PathChoice
 from saiten_server.core.rubric import Rubric
 from saiten_server.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
-from saiten_server.scoring.case import ENGLISH, check_path, check_unit
+from saiten_server.scoring.case import ENGLISH_PATH_LANGUAGE, check_path, check_unit
 from saiten_server.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
 from saiten_server.scoring.evaluate import ScoringContext
 
@@ -106,7 +106,7 @@ def languages_of(rubric: Rubric, path: PathChoice) -> tuple[str, ...]:
     """The languages that are judged on a path. A translation is not there yet when work is priced, and is taken to
     have its source's tokens."""
     own = rubric.source_language
-    return {"source": (own,), "english": (ENGLISH,), "both": (own, ENGLISH)}[path]
+    return {"source": (own,), "english": (ENGLISH_PATH_LANGUAGE,), "both": (own, ENGLISH_PATH_LANGUAGE)}[path]
 
 
 def plan_evaluation(asked: EvaluationRequest, rubric: Rubric) -> list[JudgingTask]:

@@ -46,7 +46,7 @@ from saiten_server.platform.tasks import run_few, run_together
 from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
 from saiten_server.scoring.case import (
-    ENGLISH,
+    ENGLISH_PATH_LANGUAGE,
     SUSPECTED,
     check_path,
     check_unit,
@@ -54,7 +54,7 @@ from saiten_server.scoring.case import (
     refuse_suspicious,
     require_translator,
 )
-from saiten_server.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
+from saiten_server.scoring.evaluate import ScoringContext, ask_judge, evaluate, explain_missing
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
 from saiten_server.scoring.record import PathReading, assemble, write_record
 from saiten_server.text.injection import InspectionBudget, inspect_texts, list_translated, locate_warnings
@@ -122,7 +122,7 @@ class ConversationCase:
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
-        return self.rubric.source_language if path == "source" else ENGLISH
+        return self.rubric.source_language if path == "source" else ENGLISH_PATH_LANGUAGE
 
     @cached_property
     def looking(self) -> asyncio.Lock:
@@ -357,7 +357,7 @@ async def judge_windows(
         for path, parts in windows.items()
         for task in plan_conversation(parts, case.rubric, case.language(path), options, scope=scope)
     ]
-    work = (partial(judge, task, context) for task in tasks)
+    work = (partial(ask_judge, task, context) for task in tasks)
     judged = iter(await run_few(work, min(len(tasks), count_at_once(case))))
     return {
         path: add_inapplicable(combine_windows(list(islice(judged, len(parts))), case.rubric), case)

@@ -107,7 +107,7 @@ async def show_form(
             return show_error(request, container, failed.draft, error)
         if error is not None:
             raise error
-    rubrics = list_rubrics(container)
+    rubrics = rubrics_of_responses(container)
     records = await find_records(container, project, asked.get("from", ""), asked.get("other", ""))
     draft = redraft(records, rubrics) if records else start_draft(rubrics, rubric, example)
     return render_attempt(request, container, draft)
@@ -273,7 +273,7 @@ def render_attempt(
     added: bool = False,
 ) -> Response:
     """The form."""
-    rubrics, judge = list_rubrics(container), container.scoring.context.judge
+    rubrics, judge = rubrics_of_responses(container), container.scoring.context.judge
     languages = {rubric.source_language for rubric in rubrics}
     return render(
         request,
@@ -432,7 +432,7 @@ def redraft(records: Sequence[Record], rubrics: Sequence[Rubric]) -> AttemptDraf
     )
 
 
-def list_rubrics(container: Container) -> list[Rubric]:
+def rubrics_of_responses(container: Container) -> list[Rubric]:
     """The rubrics of single responses: the form has no roles, which whole conversations need."""
     return [rubric for rubric in container.scoring.context.rubrics.list() if rubric.unit == "item"]
 

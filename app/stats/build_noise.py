@@ -22,7 +22,7 @@ EXPECTED = float(chdtr(3, CAP) + CAP * (1 - chdtr(1, CAP)))
 EFFICIENCY = 0.6
 """Independent differences to a successive one, of which two share a build, cut off at CAP; by simulation."""
 
-STEPS = 40
+NOISE_STEPS = 40
 
 
 def estimate_noise(squares: Floats, variances: Floats, *, chance: float | None = None) -> Floats:
@@ -39,7 +39,7 @@ def estimate_noise(squares: Floats, variances: Floats, *, chance: float | None =
     # The sum falls as the variance grows, and at `high` it lies below the target.
     high = (filled.sum(axis=-1) + 1e-12) / np.maximum(2 * target, 1e-300)
     low = np.zeros_like(high)
-    for _ in range(STEPS):
+    for _ in range(NOISE_STEPS):
         middle = (low + high) / 2
         spread = np.maximum(known + 2 * middle[..., None], 1e-300)
         above = np.minimum(filled / spread, CAP).sum(axis=-1) > target

@@ -20,7 +20,7 @@ import numpy as np
 from saiten_server.stats.build_noise import estimate_noise
 from saiten_server.stats.observations import Floats, Integers
 
-FEWEST = 2
+FEWEST_RUNS = 2
 """Runs of a piece."""
 
 PENALTY, PENALTY_PER_LOG = 4.0, 1.5
@@ -32,7 +32,7 @@ PENALTY_OF_FEW = 8.0
 ODD = 2.5
 """Standard errors by which a run that is off alone differs from the run before it and from the run after it."""
 
-MOST_RUNS = 1_000
+MOST_SERIES_RUNS = 1_000
 COVERED = 0.95
 QUANTILE = 1.96
 
@@ -65,13 +65,13 @@ def find_change_points(means: Sequence[float], errors: Sequence[float]) -> list[
 
 
 def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
-    """The changes of the level of at most MOST_RUNS runs, and the noise between them. `errors` are the means' standard
-    errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero where all
-    ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
+    """The changes of the level of at most MOST_SERIES_RUNS runs, and the noise between them. `errors` are the means'
+    standard errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero
+    where all ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
     values, known = np.asarray(means, dtype=np.float64), np.asarray(errors, dtype=np.float64)
-    if values.shape != known.shape or len(values) > MOST_RUNS or not np.isfinite([values, known]).all():
-        raise ValueError(f"at most {MOST_RUNS} finite means with as many errors can be searched")
-    if len(values) < 2 * FEWEST or not (known > 0).any():
+    if values.shape != known.shape or len(values) > MOST_SERIES_RUNS or not np.isfinite([values, known]).all():
+        raise ValueError(f"at most {MOST_SERIES_RUNS} finite means with as many errors can be searched")
+    if len(values) < 2 * FEWEST_RUNS or not (known > 0).any():
         return Levels([], None)
     own = np.maximum(known, np.median(known[known > 0])) ** 2
     noise = float(estimate_noise(np.diff(values) ** 2, own[1:] + own[:-1]))
@@ -110,8 +110,8 @@ def partition(sums: Floats, penalty: float) -> list[int]:
     n = len(weights) - 1
     least, last = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
     least[0] = -penalty
-    for end in range(FEWEST, n + 1):
-        starts = slice(0, end - FEWEST + 1)
+    for end in range(FEWEST_RUNS, n + 1):
+        starts = slice(0, end - FEWEST_RUNS + 1)
         gains = (values[end] - values[starts]) ** 2 / (weights[end] - weights[starts])
         costs = least[starts] - gains + penalty
         last[end] = np.argmin(costs)

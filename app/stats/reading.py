@@ -49,7 +49,7 @@ Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]
 
 NUMBERS = {float, int}
-PLAIN = {*NAMES, *ITEM_NUMBERS}
+PLAIN_FIELDS = {*NAMES, *ITEM_NUMBERS}
 
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record."""
@@ -71,7 +71,7 @@ memory."""
 MOST_CELLS = 100_000_000
 """Rows by columns, gaps and labels among them: 800 MB, however few bytes they were written with."""
 
-MOST_ROWS = 2_000_000
+MOST_READ_RATINGS = 2_000_000
 """Ratings by one rater of one item, each letter of labels being one."""
 
 ANY = (-LARGEST, LARGEST)
@@ -109,8 +109,8 @@ class ObservationReader:
     given, a record may name no other; where not, an aspect that only one record of three or more names is taken for a
     misspelling. `scales` hold the lowest and the highest rating by aspect, with `scale_scores` the scores' too. `noun`
     is what the numbers count, in faults. Where `name_characters` is given, no name may be longer. `bounds` are
-    MOST_ROWS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number | null}}`, and
-    their columns are named `scorer:aspect`, as in a table.
+    MOST_READ_RATINGS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number | null}}`,
+    and their columns are named `scorer:aspect`, as in a table.
     """
 
     def __init__(
@@ -129,14 +129,14 @@ class ObservationReader:
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
-        self._fields = {*PLAIN, "ratings", "labels", scores_field}
+        self._fields = {*PLAIN_FIELDS, "ratings", "labels", scores_field}
         self.noun = noun
         self._name_characters = name_characters
         self._label_aspect = label_aspect
         self._aspects = aspects
         self._scales = scales or {}
         self._score_scales = self._scales if scale_scores else {}
-        self._bounds = bounds or ReadingLimits(MOST_ROWS, MOST_CELLS)
+        self._bounds = bounds or ReadingLimits(MOST_READ_RATINGS, MOST_CELLS)
         self.by_scorer = by_scorer
         self._known = {field: defaultdict[str, int](count().__next__) for field in NAMES}
         self._numbers = {field: array("q") for field in NAMES}
@@ -218,7 +218,7 @@ class ObservationReader:
         """Takes records as columns. Raises Unfit if `take` might refuse one of them; then nothing is taken."""
         if (
             self.labels is not None
-            or self.scores_field in {*PLAIN, "ratings", "labels"}
+            or self.scores_field in {*PLAIN_FIELDS, "ratings", "labels"}
             or not all(read.names.get("item", [""]))
         ):
             raise Unfit(ONE_BY_ONE)
@@ -652,13 +652,13 @@ def header_faults(names: list[str]) -> Iterator[Message]:
     for name in dict.fromkeys(names):
         if name and names.count(name) > 1:
             yield Message("header-name-twice", name=repr(clip(name)))
-    if not set(names) - PLAIN:
+    if not set(names) - PLAIN_FIELDS:
         yield Message("header-without-aspect")
 
 
 def place_of(name: str, reader: ObservationReader) -> RecordField:
     """Where a column's cells go in a record; raises Unfit for an aspect that is not known."""
-    if name in PLAIN or (name == "labels" and reader.labels is not None):
+    if name in PLAIN_FIELDS or (name == "labels" and reader.labels is not None):
         return name, None
     for prefix in ("score:", "scores.", f"{reader.scores_field}."):
         if name.startswith(prefix):

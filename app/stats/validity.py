@@ -23,10 +23,10 @@ from saiten_server.core.reports import WithinSystems
 from saiten_server.stats.agreement import NamedRatings, compare_raters, named_ratings
 from saiten_server.stats.correlation_intervals import Estimate, estimate_within
 from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first, number_keys
-from saiten_server.stats.statistics import FEWEST, rank_within, settled_means
+from saiten_server.stats.statistics import FEWEST_CORRELATED, rank_within, settled_means
 
 ALPHA = 0.05
-ONE_RATER = Message("few-items-of-two-people", least=FEWEST)
+ONE_RATER = Message("few-items-of-two-people", least=FEWEST_CORRELATED)
 CONSTANT = Message("constant-within-systems")
 TOO_FEW = Message("few-items-of-two-people", least=FEWEST_ITEMS)
 
@@ -65,7 +65,7 @@ def follow_people(observations: Observations, rating: str, scores: Floats, both:
 
 def estimate_units(observations: Observations, rating: str, scores: Floats, units: Integers) -> Estimate | Message:
     """The correlation of these units within their systems, or why there is none."""
-    if len(units) < FEWEST:
+    if len(units) < FEWEST_CORRELATED:
         return ONE_RATER
     x, y = scores[units], settled_means(observations, observations.ratings[rating])[units]
     system = number_keys(observations.unit_system[units])

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 LONGEST_QUOTE = 60
-SPACE = re.compile(r"\s+")
+WORD_SPACE = re.compile(r"\s+")
 
 
 @cache
@@ -61,5 +61,5 @@ def words_for(language: str) -> Words:
 
 def quote(text: str) -> str:
     """The beginning of a text on one line, in quotation marks."""
-    line = SPACE.sub(" ", text.strip())
+    line = WORD_SPACE.sub(" ", text.strip())
     return f"「{line}」" if len(line) <= LONGEST_QUOTE else f"「{line[:LONGEST_QUOTE]}…」"

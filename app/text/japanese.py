@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from saiten.core.plain_text import cut_mark_runs
-from saiten_server.core.speech import Misuse, Register, Sign, settle
+from saiten_server.core.speech import Misuse, Register, Sign, combine_signs
 from saiten_server.text.passages import Sentence, open_passage, split_sentences, words_of
 from saiten_server.text.tagger import JapaneseTagger, JapaneseToken
 
@@ -311,7 +311,7 @@ class JapaneseRegister:
 
     def read(self, text: str) -> Register:
         """The register of a text's beginning (`open_passage`)."""
-        return settle(self.read_signs(text))
+        return combine_signs(self.read_signs(text))
 
     def read_signs(self, text: str) -> Iterator[Sign]:
         """The signs of the sentences at a text's beginning (`open_passage`)."""

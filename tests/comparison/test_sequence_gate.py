@@ -15,7 +15,7 @@ from saiten_server.comparison.sequences.gate import judge_in_sequence
 from saiten_server.comparison.sequences.mending import find_sound, is_mended
 from saiten_server.comparison.sequences.values import GateSequence, SequenceBuild, SequenceDrop
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule
-from saiten_server.core.sentences import tell
+from saiten_server.core.sentences import tell_sentence
 from saiten_server.stats.sequences import describe_builds, look_at_newest_build
 from tests.support.batches import START
 from tests.support.gates import answer
@@ -60,7 +60,7 @@ def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> No
     assert [verdict for verdict, _ in said] == ["pass", "fail", "fail", "fail", "pass", "pass"]
     assert "not mended since build 8 of the sequence, which showed a drop of" in str(said[2][1])
     assert "the drop found in build 8 is mended" in str(said[4][1])
-    assert [one for _, one in said if re.search("[a-z]{3,}", tell(one, "ja") + tell(one, "ko"))] == []
+    assert [one for _, one in said if re.search("[a-z]{3,}", tell_sentence(one, "ja") + tell_sentence(one, "ko"))] == []
     assert drops == {}
 
 

@@ -34,7 +34,7 @@ from saiten_server.scoring.evaluate import ScoringContext, evaluate
 
 ANCHORS_AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
-MOST_RUNS = 4
+MOST_CHECK_RUNS = 4
 PATIENCE_SECONDS = 20.0  # a check waits for shorter pauses of the judge
 RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
@@ -155,7 +155,7 @@ def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, chec
     """How often each anchor is asked: in a check as often as `MOST_CALLS` allow, at least once, else to be stored."""
     calls = len(rubric.aspects) if rubric.calls == "independent" else 1
     calls *= request.judge.samples * (2 if request.path == "both" else 1)
-    affordable = max(1, min(MOST_RUNS, MOST_CALLS // (anchors * calls)))
+    affordable = max(1, min(MOST_CHECK_RUNS, MOST_CALLS // (anchors * calls)))
     if check:
         return affordable
     return RECORDED_FOR_ONE if affordable == 1 else RECORDED_RUNS

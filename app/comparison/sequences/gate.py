@@ -18,7 +18,7 @@ from saiten_server.comparison.gate import (
     lack,
     list_minima,
     measures_of,
-    rank,
+    order_of,
     tell_rule,
 )
 from saiten_server.comparison.gate_plan import PlannedRule, plan
@@ -92,7 +92,7 @@ def judge_in_sequence(
     asked = plan(report.rules, candidate, baseline)
     compared = [one for one in asked if one.rule.most is not None]
     level = spend(sequence.alpha, night)
-    items = gather(measures_of(compared), candidate, baseline, earlier, night)
+    items = gather_builds(measures_of(compared), candidate, baseline, earlier, night)
     minima = list_minima(asked, candidate, level / 2 if compared else level)
     rules = max(1, len(compared)) * (2 if minima else 1)
     share = Share(level / rules, sequence.alpha / rules, night, rules)
@@ -121,7 +121,7 @@ def judge_in_sequence(
         noise=noise,
         drops=drops,
     )
-    changes = {"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank)), "sequence": mark}
+    changes = {"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=order_of)), "sequence": mark}
     return report.model_copy(update=changes)
 
 
@@ -131,7 +131,7 @@ def list_open(sequence: GateSequence, night: int) -> dict[str, SequenceDrop]:
     return dict(told[-1]) if told else {}
 
 
-def gather(
+def gather_builds(
     measures: Sequence[MeasureKey],
     candidate: ComparedRun,
     baseline: ComparedRun,

@@ -23,7 +23,7 @@ from saiten_server.core.reports import (
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
 from saiten_server.explorer.pages.run import make_cell
-from saiten_server.explorer.pages.run_values import ENDED, is_missing, paint, state_of
+from saiten_server.explorer.pages.run_values import ENDED_STATUSES, is_missing, paint, state_of
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import Speech, mark, query, speech_of
@@ -42,7 +42,7 @@ MOST_ASKED = 40
 """Most runs that an address may name; more than can be analysed together."""
 
 LEVELS = {"0.01": 0.01, "0.05": 0.05}
-VALUES = ("judge", "ratings")
+ASPECT_VALUES = ("judge", "ratings")
 MOST_PARAMETER_CHARACTERS = 100
 
 
@@ -62,7 +62,9 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
     rubric = find_rubric(container, choice.rubric)
     found: dict[str, Any] = {"state": "gone"}
     if rubric is not None:
-        found = await gather(container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values)
+        found = await gather_aspects(
+            container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values
+        )
     ids = [run.id for run in choice.chosen]
 
     def address(**changes: Any) -> str:
@@ -92,11 +94,11 @@ async def list_runs(container: Container, project: str, asked: list[str]) -> lis
     for batch_id in dict.fromkeys(asked):
         if batch_id not in listed:
             batch = await container.batches.find(project, batch_id)
-            runs += [batch] if batch.status in ENDED else []
+            runs += [batch] if batch.status in ENDED_STATUSES else []
     return runs
 
 
-async def gather(
+async def gather_aspects(
     container: Container,
     project: str,
     speech: Speech,

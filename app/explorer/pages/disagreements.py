@@ -76,7 +76,7 @@ async def show_disagreements(request: Request, container: Serving, project: Proj
         page=number,
         pages=-(-len(rows) // DISAGREEMENTS_PAGE),
         address=address,
-        write=write,
+        write=write_value,
         sent=query("/rate", run=batch.id, positions=",".join(str(row.position) for row in rows[:MOST_SENT])),
         sent_count=min(MOST_SENT, len(rows)),
         may_write=may_write(request),
@@ -97,13 +97,13 @@ def choose_cell(rows: Sequence[RatedTwice], judge: str, people: str) -> tuple[Se
     """The responses of the cell of these values, as addresses write them, and that it is a cell; else those that the
     judge and people rated unlike."""
     if judge and people:
-        cell = [row for row in rows if (write(row.judge), write(row.median)) == (judge, people)]
+        cell = [row for row in rows if (write_value(row.judge), write_value(row.median)) == (judge, people)]
         if cell:
             return cell, True
     return [row for row in rows if row.difference], False
 
 
-def write(value: float) -> str:
+def write_value(value: float) -> str:
     """A value in an address."""
     return f"{value:.6g}"
 

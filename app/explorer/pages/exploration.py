@@ -163,7 +163,7 @@ def read_exploration(
     return Exploration(
         tuple(runs),
         cases,
-        read_number(asked.get("page"), least=1) or 1,
+        read_address_number(asked.get("page"), least=1) or 1,
         link=clean(asked.get("link")),
         mismatch=asked.get("mismatch") == "1",
         figures="corrected" if asked.get("figures") == "corrected" else None,
@@ -219,7 +219,7 @@ def clean(text: str | None) -> str | None:
     return shown.strip() or None
 
 
-def read_number(text: str | None, *, least: int = 0) -> int | None:
+def read_address_number(text: str | None, *, least: int = 0) -> int | None:
     """A number in an address, or None."""
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 8:
         return None
@@ -241,7 +241,7 @@ def list_numbers(number: int, last: int) -> list[int | None]:
 def translate(batch_id: str, asked: QueryParams) -> dict[str, Any]:
     """The parameters of a run's former list of items as the explorer has them."""
     former = {name: asked.get(name) for name in ("sort", "order", "finding", "system", "unrated", "status", "text")}
-    first = ((read_number(asked.get("page"), least=1) or 1) - 1) * FORMER_ROWS
+    first = ((read_address_number(asked.get("page"), least=1) or 1) - 1) * FORMER_ROWS
     in_order = former["sort"] == "position"
     return {
         "run": batch_id,

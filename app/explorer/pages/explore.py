@@ -29,7 +29,7 @@ from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark, query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, redirect, render
 from saiten_server.runs import names as run_names
-from saiten_server.runs.browsing import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
+from saiten_server.runs.browsing import MOST_BROWSED_RUNS, MOST_RESULTS, CaseChoice, CasePage, CaseSort
 from saiten_server.runs.names import build_of, name_measures, system_of
 from saiten_server.scoring.explanation import is_explainable
 from saiten_server.scoring.rubrics.files import find_rubric
@@ -66,7 +66,7 @@ CHOICES: Mapping[CaseChoice, str] = {
     "changed": mark("only what changed"),
     "beyond": mark("only beyond the judge's noise"),
 }
-LETTERS = "ABCDEFGH"
+RUN_LETTERS = "ABCDEFGH"
 
 
 class AskedCases(NamedTuple):
@@ -104,7 +104,7 @@ async def read_asked(request: Request, container: Container, project: str) -> As
     asked = request.query_params
     roles = [asked[name] for name in ("baseline", "candidate") if asked.get(name)]
     given = [*roles, *asked.getlist("run")]
-    ids = [*dict.fromkeys(one.strip()[:100] for one in given if one.strip())][:MOST_RUNS]
+    ids = [*dict.fromkeys(one.strip()[:100] for one in given if one.strip())][:MOST_BROWSED_RUNS]
     picked = [await container.batches.find(project, batch_id) for batch_id in ids]
     if "pick" in asked:
         # Out of a list of runs, the oldest is what the others are compared with.
@@ -139,7 +139,7 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
         "chosen": state.runs,
         "sorts": {sort: text for sort, text in SORTS.items() if not asked.is_list or sort not in OF_SEVERAL},
         "choices": CHOICES,
-        "most_runs": MOST_RUNS,
+        "most_runs": MOST_BROWSED_RUNS,
         "most": MOST_RESULTS,
         "kind": obstacle,
         "outcome": None,
@@ -157,7 +157,7 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
         rubric, speech = cast(Rubric, asked.rubric), speech_of(request)
         page |= await give_verdict(container, project, speech, state, rubric=rubric, both=both)
     if obstacle is None:
-        page |= await gather(container, project, asked)
+        page |= await gather_cases(container, project, asked)
     return render(request, "explore.html", **page)
 
 
@@ -201,7 +201,7 @@ def describe_view(asked: AskedCases) -> dict[str, Any]:
         "names": asked.names,
         "expected": asked.rubric.source_language if asked.rubric else "en",
         "columns": show_columns(asked.columns, asked.state.measure),
-        "letters": LETTERS,
+        "letters": RUN_LETTERS,
         "system_of": system_of,
         "build_of": build_of,
     }
@@ -229,7 +229,7 @@ class FoundCases(NamedTuple):
     statuses: Mapping[str, int]
 
 
-async def gather(container: Container, project: str, asked: AskedCases) -> dict[str, Any]:
+async def gather_cases(container: Container, project: str, asked: AskedCases) -> dict[str, Any]:
     """The cases on the page, once they are there."""
     number, rows = asked.state.number, LINES if asked.is_list else ROWS
     found = await list_cases(container, project, asked, offset=(number - 1) * rows, limit=rows)
@@ -246,7 +246,7 @@ async def gather(container: Container, project: str, asked: AskedCases) -> dict[
         "last": last,
         "numbers": list_numbers(number, last),
         "start": (number - 1) * rows,
-        "silent": [LETTERS[run] for run in silent],
+        "silent": [RUN_LETTERS[run] for run in silent],
         "was_asked": any(asked.runs[run].judge.explain for run in silent),
         "alike": len({run_names.signatures_of(batch) for batch in asked.runs}) == 1,
         "chips": await list_chips(container, project, asked, counted=not found.total),

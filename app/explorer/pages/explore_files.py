@@ -16,8 +16,8 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages.cases import CaseView
 from saiten_server.explorer.pages.explore import (
-    LETTERS,
     MOST_FILED,
+    RUN_LETTERS,
     AskedCases,
     describe_view,
     find_places,
@@ -90,7 +90,7 @@ async def download_ndjson(request: Request, container: Serving, project: Project
 
     async def write() -> AsyncIterator[bytes]:
         async for cases in read_pages(container, project, asked):
-            yield await asyncio.to_thread(write_lines, cases, asked)
+            yield await asyncio.to_thread(write_case_lines, cases, asked)
 
     return send(write(), "application/x-ndjson", "cases.ndjson")
 
@@ -147,7 +147,7 @@ def write_table(cases: Sequence[CaseView], asked: AskedCases, measures: Sequence
     return write_rows([[*list_cells(case, asked, measures)] for case in cases])
 
 
-def write_lines(cases: Sequence[CaseView], asked: AskedCases) -> bytes:
+def write_case_lines(cases: Sequence[CaseView], asked: AskedCases) -> bytes:
     """A line a case."""
     return "".join(COMPACT.encode(tell_case(case, asked)) + "\n" for case in cases).encode()
 
@@ -189,7 +189,7 @@ CASE_FIELDS = ("run", "position", "response", "change")
 def list_heads(asked: AskedCases, measures: Sequence[str]) -> Iterator[str]:
     """The names of the columns."""
     yield from ("item", "context")
-    for letter in LETTERS[: len(asked.runs)]:
+    for letter in RUN_LETTERS[: len(asked.runs)]:
         yield from (name if asked.is_list else f"{letter}.{name}" for name in (*CASE_FIELDS, *measures))
 
 

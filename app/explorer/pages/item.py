@@ -31,8 +31,14 @@ from saiten_server.core.redaction import kind_of_text
 from saiten_server.core.reliability import AspectValidation
 from saiten_server.core.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from saiten_server.explorer.pages.conversation import TurnView, view_findings
-from saiten_server.explorer.pages.exploration import LINES, Exploration, find_usual, read_exploration, read_number
-from saiten_server.explorer.pages.run_values import ENDED
+from saiten_server.explorer.pages.exploration import (
+    LINES,
+    Exploration,
+    find_usual,
+    read_address_number,
+    read_exploration,
+)
+from saiten_server.explorer.pages.run_values import ENDED_STATUSES
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query
 from saiten_server.platform.web.page import (
@@ -77,7 +83,7 @@ async def show_item(
     batch = await container.batches.find(project, batch_id)
     place = await locate_item(request, container, project, batch, position)
     if place is None:
-        if position >= batch.counts.total or batch.status in ENDED:
+        if position >= batch.counts.total or batch.status in ENDED_STATUSES:
             raise NotFound(Message("position-not-found"))
         return show_pending(request, batch)
     result = (await container.dashboard.browser.read(project, batch_id, [position])).get(position)
@@ -128,7 +134,7 @@ def show_pending(request: Request, batch: Batch) -> Response:
     """That the judge has not come to the response yet. The page loads itself again, each time with the next number, up
     to MOST_RELOADS."""
     asked = [(name, value) for name, value in request.query_params.multi_items() if name != "reload"]
-    number, path = read_number(request.query_params.get("reload")) or 0, request.scope["path"]
+    number, path = read_address_number(request.query_params.get("reload")) or 0, request.scope["path"]
     goes_on = batch.status != "paused" and number < MOST_RELOADS
     return render(
         request,
@@ -158,7 +164,7 @@ async def locate_item(
             return None
         return ItemPosition(state, at, total, previous=addresses.get(at - 1), next=addresses.get(at + 1))
 
-    at = read_number(request.query_params.get("at"))
+    at = read_address_number(request.query_params.get("at"))
     if at is not None:
         measures = await browser.measures(project, batch.id)
         state = read_exploration(request.query_params, measures, [batch.id], find_usual(measures, rubric))
@@ -374,7 +380,7 @@ async def find_offset(browser: ResultBrowser, project: str, batch_id: str, posit
     return low
 
 
-DIGITS = 3
+BLENDED_DECIMALS = 3
 MOST_DIGITS = 6
 SHOWN_DIGITS = 2
 """Of a blended value."""
@@ -513,7 +519,7 @@ def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend |
     if relevance is None or relevance.score is None or relevance.baseline is None:
         return None
     c, w, b, b_mean = result.mean, relevance.weight, relevance.score, relevance.baseline
-    shown, digits = round_figure(result.blended, SHOWN_DIGITS), DIGITS
+    shown, digits = round_figure(result.blended, SHOWN_DIGITS), BLENDED_DECIMALS
     while digits < MOST_DIGITS:
         moved = float(round_figure(b, digits) - round_figure(b_mean, digits))
         if round_figure(c + w * moved, SHOWN_DIGITS) == shown:

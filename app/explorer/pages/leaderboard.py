@@ -75,7 +75,7 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     if rubric is None or len(found.runs) < 2:
         return render(request, "leaderboard.html", state="few", **page)
     rated = await run_values.mark_ratings(container, project)
-    ranked = await rank(container, project, found.runs, rubric, rated=rated)
+    ranked = await rank_runs(container, project, found.runs, rubric, rated=rated)
     if isinstance(ranked, PendingComputation):
         return render(request, "leaderboard.html", state="computing", **page)
     figures = "corrected" if given.get("figures") == "corrected" else "judge"
@@ -135,7 +135,7 @@ def choose_ranked(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
     return RunsRanked(kept, [run for run in runs if run not in same], [run for run in same if run not in kept])
 
 
-async def rank(
+async def rank_runs(
     container: Container,
     project: str,
     runs: Sequence[Batch],
@@ -157,7 +157,7 @@ def pick_first(measures: Sequence[str]) -> str:
     return "overall" if "overall" in measures else measures[0] if measures else ""
 
 
-Row = tuple[Batch, Mapping[str, PlaceCell]]
+RankedRun = tuple[Batch, Mapping[str, PlaceCell]]
 
 
 def list_rows(
@@ -167,9 +167,9 @@ def list_rows(
     measures: Sequence[str],
     *,
     is_corrected: bool,
-) -> list[Row]:
+) -> list[RankedRun]:
     """Each run with its cells by measure."""
-    rows: list[Row] = []
+    rows: list[RankedRun] = []
     for number, run in enumerate(runs):
         cells = {}
         for name in measures:
@@ -198,11 +198,11 @@ def find_best(name: str, rubric: Rubric) -> float | None:
     return {FAULTY_TURNS: 0, **rubric.best}.get(name)
 
 
-def order_rows(rows: Sequence[Row], name: str, rubric: Rubric) -> list[Row]:
+def order_rows(rows: Sequence[RankedRun], name: str, rubric: Rubric) -> list[RankedRun]:
     """By the places on the measure, and where these are the same by the mean: the best first."""
     best = find_best(name, rubric)
 
-    def key(row: Row) -> tuple[float, float]:
+    def key(row: RankedRun) -> tuple[float, float]:
         cell = row[1][name]
         if cell.mean is None:
             return math.inf, 0.0

@@ -20,7 +20,7 @@ from saiten_server.core.reliability import AspectValidation
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages import home, run_values
 from saiten_server.explorer.pages.run_values import examine
-from saiten_server.explorer.pages.verdict import MOST_NAMED, make_tables
+from saiten_server.explorer.pages.verdict import MOST_NAMED_ASPECTS, make_tables
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, read_cursor, write_cursor
 from saiten_server.platform.web.language import Speech, query, speech_of
@@ -191,7 +191,7 @@ State = Literal["known", "computing", "mismatch", "unknown"]
 
 
 class Glance(NamedTuple):
-    """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED` aspects each, by
+    """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED_ASPECTS` aspects each, by
     name, with what is known of the judge; `more_…` counts the others. The explorer explains `unknown`."""
 
     batch: Batch
@@ -297,5 +297,5 @@ async def look_at_newest(
     worse, better = (
         [(row.name, trust[row.id]) for row in rows if row.measure.verdict == verdict] for verdict in ("worse", "better")
     )
-    more = (max(0, len(found) - MOST_NAMED) for found in (worse, better))
-    return Glance(batch, before, "known", worse[:MOST_NAMED], better[:MOST_NAMED], *more)
+    more = (max(0, len(found) - MOST_NAMED_ASPECTS) for found in (worse, better))
+    return Glance(batch, before, "known", worse[:MOST_NAMED_ASPECTS], better[:MOST_NAMED_ASPECTS], *more)

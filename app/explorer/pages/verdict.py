@@ -141,7 +141,7 @@ async def make_report(
     }
 
 
-MOST_NAMED = 3
+MOST_NAMED_ASPECTS = 3
 """Aspects that a sentence names; of more it names one less and counts the others."""
 
 SEPARATORS = {"ja": "、"}
@@ -206,10 +206,10 @@ def effect_of(measure: Measure) -> str | None:
 def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:
     """The measures with that verdict in one phrase; empty if there are none."""
     names = [row.name for row in rows if row.measure.verdict == verdict]
-    if len(names) <= MOST_NAMED:
+    if len(names) <= MOST_NAMED_ASPECTS:
         return format_list(names, locale=speech.language)
-    _, shown = speech.say, SEPARATORS.get(speech.language, ", ").join(names[: MOST_NAMED - 1])
-    return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED + 1)
+    _, shown = speech.say, SEPARATORS.get(speech.language, ", ").join(names[: MOST_NAMED_ASPECTS - 1])
+    return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED_ASPECTS + 1)
 
 
 def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:

@@ -22,7 +22,7 @@ LOST_SECONDS = 2.0
 EXCHANGES_AT_ONCE = 8
 """Exchanges with Redis under way. A burst of hundreds would open as many connections, and take that for an outage."""
 
-PREFIX = "saiten:requests"
+LIMITS_PREFIX = "saiten:requests"
 
 
 class RedisRequestLimiter:
@@ -37,14 +37,14 @@ class RedisRequestLimiter:
         storage = RedisStorage(
             "redis://",
             implementation="redispy",
-            key_prefix=PREFIX,
+            key_prefix=LIMITS_PREFIX,
             connection_pool=client.connection_pool,  # type: ignore[arg-type]
         )
         self._shared = MovingWindowRateLimiter(storage)
         self._own = MemoryRequestLimiter()
         self._turns = asyncio.Semaphore(EXCHANGES_AT_ONCE)
         self._outage = RedisOutage(
-            lambda: client.exists(PREFIX),
+            lambda: client.exists(LIMITS_PREFIX),
             user="limits",
             instead="each process counts for itself",
             logger=logger,

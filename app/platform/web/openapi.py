@@ -239,14 +239,14 @@ def lines(
         "contentSchema": {"anyOf": [*map(refer_to, model)]} if isinstance(model, Sequence) else refer_to(model),
         "description": description,
     }
-    return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}
+    return {"schema": schema, "example": write_ndjson(*examples)} if examples else {"schema": schema}
 
 
 STREAM = {"type": "string", "format": "binary"}
 """A body or answer that is a file, not one JSON value: generated clients pass it on as it is."""
 
 
-def write_lines(*values: dict[str, Any]) -> str:
+def write_ndjson(*values: dict[str, Any]) -> str:
     """The values as NDJSON."""
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 

@@ -95,7 +95,7 @@ CODES = frozenset({kind.code for kind in STATUSES} | REFUSALS | {"method-not-all
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MOST_INSTANCE_CHARACTERS = 200
-RETRY_SECONDS = 10.0
+USUAL_RETRY_SECONDS = 10.0
 """`Retry-After` of a 503 whose cause names no time."""
 
 ExtraHeaders = Mapping[str, str] | None
@@ -222,10 +222,10 @@ def headers_of(error: SaitenError, status: int) -> dict[str, str]:
     if isinstance(error, errors.LimitReached):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
     if isinstance(error, errors.IdempotencyKeyInUse):
-        return {"Retry-After": str(math.ceil(RETRY_SECONDS))}
+        return {"Retry-After": str(math.ceil(USUAL_RETRY_SECONDS))}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         seconds = error.retry_after_seconds if isinstance(error, UpstreamError) else None
-        return {"Retry-After": str(math.ceil(seconds if seconds is not None else RETRY_SECONDS))}
+        return {"Retry-After": str(math.ceil(seconds if seconds is not None else USUAL_RETRY_SECONDS))}
     return {}
 
 

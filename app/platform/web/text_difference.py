@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-MOST_PAIRS = 4_000_000
+MOST_CHARACTER_PAIRS = 4_000_000
 """Pairs of characters that one page compares, which takes about a second; longer texts are shown whole."""
 LEAST_SHARED = 3
 """Characters in a row that two texts have in common beyond chance."""

@@ -225,7 +225,7 @@ PLAIN_FAULTS = words_of(
     "unanswered_yes_no reverses misses_feeling stock_comfort shares_nothing strange_names switches_politeness generic"
 )
 WEAK_FAULTS = words_of("redundant leaves_topic dwells ignores_for_own_topic unknown")
-FAULTS = {
+FAULT_WEIGHTS = {
     **dict.fromkeys(PLAIN_FAULTS, 0.5),
     **dict.fromkeys(WEAK_FAULTS, 0.2),
     "oddities": 0.3,
@@ -281,7 +281,7 @@ def explain_aspect(aspect: str, unit: float, features: Features, language: str, 
     if aspect == "coherence" and language == "ja":
         faults, merits = fitted_features(features, weights)
     else:
-        faults = [name for name in CONCERNS[aspect] if stands_out(name, features, FAULTS)]
+        faults = [name for name in CONCERNS[aspect] if stands_out(name, features, FAULT_WEIGHTS)]
         merits = [name for name in CONCERNS[aspect] if stands_out(name, features, MERITS)]
     named = [*faults, *merits] if unit < 0.5 else [*merits, *faults]
     return join_sentence([load_clauses()[language][name] for name in named[:2]], language)
@@ -294,10 +294,10 @@ def stands_out(name: str, features: Features, table: dict[str, float]) -> bool:
 
 def fitted_features(features: Features, weights: CoherenceWeights) -> tuple[list[str], list[str]]:
     """Faults and merits by what they added to the fitted estimate, strongest first; ceilings come before all."""
-    capped = [name for name in REPETITION[:5] if stands_out(name, features, FAULTS)]
+    capped = [name for name in REPETITION[:5] if stands_out(name, features, FAULT_WEIGHTS)]
     added = [(feature.contribution(features), feature.name) for feature in weights.features]
     added.sort(key=lambda pair: (-abs(pair[0]), pair[1]))
-    faults = [name for value, name in added if value <= -NOTICEABLE and stands_out(name, features, FAULTS)]
+    faults = [name for value, name in added if value <= -NOTICEABLE and stands_out(name, features, FAULT_WEIGHTS)]
     merits = [name for value, name in added if value >= NOTICEABLE and stands_out(name, features, MERITS)]
     return [*capped, *(name for name in faults if name not in capped)], merits
 

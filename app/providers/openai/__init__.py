@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import SettingsInvalid
-from saiten_server.providers.registry import judge
+from saiten_server.providers.registry import register_judge
 
 if TYPE_CHECKING:
     from saiten_server.platform.settings import Settings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from saiten_server.providers.ports import BatchProvider, Judge
 
 
-def check(settings: Settings) -> None:
+def check_secrets(settings: Settings) -> None:
     """Raises SettingsInvalid where a secret seems to be lost, which must not choose another judge."""
     if settings.openai_api_key is not None and not settings.judge_key:
         raise SettingsInvalid(Message("openai-key-empty"))
@@ -46,11 +46,11 @@ def locate_endpoint(settings: Settings) -> str | None:
     return httpx.URL(settings.openai_base_url).netloc.decode() if settings.openai_base_url else None
 
 
-@judge(
+@register_judge(
     "openai",
-    # A model by itself counts too: then `check` says what is missing, and no baseline rates in its place.
+    # A model by itself counts too: then `check_secrets` says what is missing, and no baseline rates in its place.
     wanted=lambda given: (given.openai_api_key, given.openai_base_url, given.model) != (None, None, None),
-    check=check,
+    check=check_secrets,
     preload=("saiten_server.providers.openai.endpoint",),
     open_batches=open_batches,
     locate=locate_endpoint,
@@ -87,7 +87,7 @@ def check_relay(settings: Settings) -> None:
         raise SettingsInvalid(Message("relay-folder-missing"))
 
 
-@judge("relay", check=check_relay)
+@register_judge("relay", check=check_relay)
 def open_relay(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """The people or the program that answer the files in SAITEN_RELAY_FOLDER."""
     from saiten_server.providers.openai.prices import read_prices

@@ -19,7 +19,7 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.tables import can_store, equals, rating_invitations, rating_rounds
 from saiten_server.ratings.values import MOST_INVITATIONS, Invitation
 
-PREFIX = "rate_"
+INVITATION_PREFIX = "rate_"
 
 invited, rounds = rating_invitations.c, rating_rounds.c
 INVITATION_FIELDS = ("id", "rater", "created_at", "expires_at", "revoked_at")
@@ -40,7 +40,7 @@ class InvitationStore:
         that cannot be stored."""
         if not can_store(rater):
             raise InvalidRequest(Message("rater-name-not-kept"))
-        secret = PREFIX + secrets.token_urlsafe(32)
+        secret = INVITATION_PREFIX + secrets.token_urlsafe(32)
         made = Invitation("ri_" + secrets.token_hex(8), project, round_id, rater, now, until)
         mine = equals(rounds.id, round_id), equals(rounds.project, project)
         async with db.change(self._engine) as connection:

@@ -82,7 +82,7 @@ class RoundStore:
             await connection.execute(update(batches).where(mine).values(stored_bytes=grown))
 
     async def find_round(self, project: str, round_id: str) -> RatingRound | None:
-        found = await db.fetch_one(self._engine, select(rating_rounds).where(*named(project, round_id)))
+        found = await db.fetch_one(self._engine, select(rating_rounds).where(*round_conditions(project, round_id)))
         return None if found is None else read_round(found)
 
     async def list_rounds(
@@ -99,7 +99,7 @@ class RoundStore:
             select(item.position, batch_items.c.item, batch_items.c.candidate, item.probability)
             .join(rating_rounds, rounds.id == item.round_id)
             .join(batch_items, (batch_items.c.batch_id == rounds.batch_id) & (batch_items.c.position == item.position))
-            .where(*named(project, round_id))
+            .where(*round_conditions(project, round_id))
             .order_by(item.number)
         )
         rows = await db.fetch(self._engine, query) if can_store(round_id) else []
@@ -110,7 +110,7 @@ class RoundStore:
         """Closes the round and returns it. A closed round keeps the time at which it was closed."""
         closed = (
             update(rating_rounds)
-            .where(*named(project, round_id))
+            .where(*round_conditions(project, round_id))
             .values(closed_at=func.coalesce(rounds.closed_at, literal(now, Instant())))
         )
         async with db.write(self._engine) as connection:
@@ -131,7 +131,7 @@ class RoundStore:
             raise InvalidRequest(Message("rater-name-not-kept"))
         async with db.change(self._engine) as connection:
             # Those who take from the round wait here for each other.
-            locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()
+            locked = select(rating_rounds).where(*round_conditions(project, round_id)).with_for_update()
             row = (await connection.execute(locked)).first()
             if row is None or row.closed_at is not None:
                 return None
@@ -149,7 +149,7 @@ class RoundStore:
         """Notes that the rater rated this response, in a closed round too. False if the rater was not given it."""
         if not can_store(rater):
             return False
-        owned = select(rounds.id).where(*named(project, round_id))
+        owned = select(rounds.id).where(*round_conditions(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
         return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))
 
@@ -164,7 +164,7 @@ class RoundStore:
                 (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position),
             )
             .join(human_ratings, same & (rating.rater == task.rater))
-            .where(*named(project, round_id), task.done_at.is_not(None))
+            .where(*round_conditions(project, round_id), task.done_at.is_not(None))
             .order_by(rating.number)
             .limit(limit)
         )
@@ -184,7 +184,7 @@ class RoundStore:
             select(func.count(task.key.distinct()), func.count(task.position.distinct()))
             .join_from(round_tasks, rating_rounds, rounds.id == task.round_id)
             .join(round_items, (item.round_id == task.round_id) & (item.position == task.position))
-            .where(*named(project, round_id), task.done_at.is_not(None), task.key.in_(elsewhere))
+            .where(*round_conditions(project, round_id), task.done_at.is_not(None), task.key.in_(elsewhere))
         )
         found = await db.fetch_one(self._engine, query)
         return (0, 0) if found is None else (found[0], found[1])
@@ -249,7 +249,7 @@ async def choose_position(
     return None if chosen is None else chosen.position
 
 
-def named(project: str, round_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def round_conditions(project: str, round_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The conditions that find one round of the project."""
     return equals(rounds.id, round_id), equals(rounds.project, project)
 

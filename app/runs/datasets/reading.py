@@ -77,7 +77,7 @@ async def read_file(
             # Without the words of the error, which may hold the file's texts.
             logger.warning("the process that reads an uploaded file ended with status %s", status)
             return FileReport(trouble="damaged")
-        return FileReport(**await asyncio.to_thread(read_whole, told))
+        return FileReport(**await asyncio.to_thread(read_json_file, told))
 
 
 async def run_child(files: Sequence[int]) -> int | None:
@@ -107,7 +107,7 @@ def main(numbers: str) -> None:
     `numbers` are the descriptors of question, file, and the place for items."""
     limit_process()
     told, source, *items = [os.fdopen(int(number), "r+b") for number in numbers.split(",")]
-    question = read_whole(told)
+    question = read_json_file(told)
     asked = FileQuestion(**{**question["asked"], "mapping": tuple(map(tuple, question["asked"]["mapping"]))})
     reading = FileReading(question["name"], asked, Limits.model_validate(question["limits"]))
     try:
@@ -129,7 +129,7 @@ def write_whole(file: IO[bytes], value: Mapping[str, Any]) -> None:
     file.flush()
 
 
-def read_whole(file: IO[bytes]) -> dict[str, Any]:
+def read_json_file(file: IO[bytes]) -> dict[str, Any]:
     """The value in the file."""
     file.seek(0)
     value: dict[str, Any] = json.loads(file.read())

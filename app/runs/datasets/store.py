@@ -37,7 +37,7 @@ MOST_DATASETS = 1000
 UPLOAD_LIFE = timedelta(hours=1)
 """How long a file waits to be kept."""
 
-SHOWN = [
+DATASET_COLUMNS = [
     dataset[name] for name in ("id", "name", "version", "digest", "items", "bytes", "unit", "korean", "created_at")
 ]
 
@@ -96,7 +96,7 @@ class DatasetStore:
                 raise missing()
             file = (dataset.project == project) & (dataset.id == upload_id) & (dataset.state == UPLOAD)
             was_there = (await connection.execute(select(dataset.id).where(file).with_for_update())).first() is not None
-            same = select(*SHOWN).where(mine, dataset.key == key, dataset.digest == found)
+            same = select(*DATASET_COLUMNS).where(mine, dataset.key == key, dataset.digest == found)
             twin = (await connection.execute(same.order_by(dataset.version.desc()).limit(1))).one_or_none()
             if twin is not None:
                 await connection.execute(delete(table).where(dataset.id == dataset_id))
@@ -111,7 +111,7 @@ class DatasetStore:
                 values = {"state": KEPT_STATE, "version": version, "digest": found, "items": items}
                 this = update(table).where(dataset.id == dataset_id)
                 await connection.execute(this.values(**values, unit=unit, korean=korean))
-                twin = (await connection.execute(select(*SHOWN).where(dataset.id == dataset_id))).one()
+                twin = (await connection.execute(select(*DATASET_COLUMNS).where(dataset.id == dataset_id))).one()
             if was_there:
                 await connection.execute(update(table).where(file).values(state=DONE, name="", key=twin.id))
                 await connection.execute(delete(dataset_parts).where(part.dataset_id == upload_id))
@@ -135,12 +135,12 @@ class DatasetStore:
         done = equals(file.c.id, upload_id) & equals(file.c.project, project) & (file.c.state == DONE)
         became = select(file.c.key).where(done).scalar_subquery()
         mine = (dataset.id == became) & equals(dataset.project, project) & (dataset.state == KEPT_STATE)
-        row = await db.fetch_one(self._engine, select(*SHOWN).where(mine))
+        row = await db.fetch_one(self._engine, select(*DATASET_COLUMNS).where(mine))
         return None if row is None else read_dataset(row)
 
     async def find(self, project: str, dataset_id: str) -> Dataset:
         """The dataset."""
-        row = await db.fetch_one(self._engine, select(*SHOWN).where(*self._this(project, dataset_id)))
+        row = await db.fetch_one(self._engine, select(*DATASET_COLUMNS).where(*self._this(project, dataset_id)))
         if row is None:
             raise missing()
         return read_dataset(row)
@@ -149,7 +149,7 @@ class DatasetStore:
         self, project: str, *, name: str | None = None, after: tuple[datetime, str] | None = None, limit: int
     ) -> Sequence[Dataset]:
         """Versions, newest first; `after` is (created_at, id) of the last one of the page before."""
-        query = select(*SHOWN).where(equals(dataset.project, project), dataset.state == KEPT_STATE)
+        query = select(*DATASET_COLUMNS).where(equals(dataset.project, project), dataset.state == KEPT_STATE)
         if name is not None:
             query = query.where(dataset.key == digest(name))
         if after is not None:
@@ -278,7 +278,7 @@ async def erase_items_of(
         if erased == items:
             await connection.execute(delete(table).where(dataset.id == dataset_id))
         elif erased:
-            values = await measure(connection, dataset_id)
+            values = await measure_parts(connection, dataset_id)
             this_one = update(table).where(dataset.id == dataset_id)
             await connection.execute(this_one.values(items=items - erased, **values))
     return erased
@@ -291,7 +291,7 @@ def take_out(content: bytes, metadata: Mapping[str, str]) -> tuple[bytes, int]:
     return b"".join(left), len(lines) - len(left)
 
 
-async def measure(connection: AsyncConnection, dataset_id: str) -> dict[str, Any]:
+async def measure_parts(connection: AsyncConnection, dataset_id: str) -> dict[str, Any]:
     """Digest and size of a dataset's parts."""
     found, size = hashlib.sha256(), 0
     numbers = select(part.number).where(part.dataset_id == dataset_id).order_by(part.number)

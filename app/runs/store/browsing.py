@@ -38,8 +38,8 @@ from saiten_server.runs.store.rows import (
     Measures,
     enclose,
     name_columns,
+    read_full_result,
     read_measures,
-    read_whole,
     select_results,
 )
 from saiten_server.runs.store.search import TextSearch
@@ -154,7 +154,7 @@ class ResultBrowser:
         )
         rows = {row.position: row for row in await fetch(self._engine, query)}
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(lambda: {at: read_whole(rows[at]) for at in positions if at in rows})
+        return await asyncio.to_thread(lambda: {at: read_full_result(rows[at]) for at in positions if at in rows})
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """The measures by which the batch's results can be sorted."""
@@ -215,7 +215,7 @@ async def find_positions(
     """The number of matching results, and the positions of those from one number to before another; only of those
     `named`, where some are."""
     first, last = wanted
-    conditions = conditions_of(batch.columns, connection.dialect.name, query)
+    conditions = result_conditions(batch.columns, connection.dialect.name, query)
     conditions += [] if named is None else [is_among(connection.dialect.name, named)]
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
@@ -256,7 +256,7 @@ async def cut_positions(
     return [*reversed(found)] if backwards else [*found]
 
 
-def conditions_of(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:
+def result_conditions(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:
     """What the wanted results of a batch fulfil but for searches; nothing if all are wanted. `columns` are those of its
     measures, `dialect` is the database's name."""
     # Not LIKE, which is slower, knows wildcards, and on SQLite another case.

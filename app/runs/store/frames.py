@@ -20,8 +20,15 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.tables import equals
 from saiten_server.runs.store.browsing import Browsable, find_batch
-from saiten_server.runs.store.rows import VALUES, Measures, read_faulty, read_further, read_ratings, read_unrated
-from saiten_server.runs.store.views import ENDED
+from saiten_server.runs.store.rows import (
+    VALUE_COLUMNS,
+    Measures,
+    decode_ratings,
+    read_faulty,
+    read_further,
+    read_unrated,
+)
+from saiten_server.runs.store.views import ENDED_STATUSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +49,7 @@ own, chunk = t.batches.c, t.batch_chunks.c
 HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
-WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
+WORTH = own.status.in_(ENDED_STATUSES) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
 FORMAT = "4"
 """Of `pack_frame`: what was kept in another is made again."""
 
@@ -131,7 +138,7 @@ async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: 
 async def read_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
     """The results of the batch with a position greater than `after`, in order."""
     sources = await asyncio.to_thread(list_sources)
-    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUES[: len(batch.measures)])]
+    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUE_COLUMNS[: len(batch.measures)])]
     query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
     rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
     return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
@@ -173,7 +180,7 @@ def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) ->
     values = {
         key: np.array(column, dtype=np.float64) for key, column in zip(measures, given[len(names) :], strict=True)
     }
-    ratings = spread_out([read_ratings(text) for text in stored["ratings"]])
+    ratings = spread_out([decode_ratings(text) for text in stored["ratings"]])
     values |= spread_out([read_further(text) for text in stored["further"]])
     told = [*map(read_label, labels)]
     faulty = [read_faulty(*each) for each in faults]

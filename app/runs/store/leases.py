@@ -90,7 +90,7 @@ async def find_leased(
 
 
 EXHAUSTED = "budget-exhausted"
-ROUNDING = 1e-9
+MONEY_ROUNDING = 1e-9
 """A budget that is a whole multiple of the cost must not lose a candidate to binary fractions."""
 
 
@@ -111,12 +111,12 @@ class CandidateBudget:
         if self.spent_usd is None:
             return 0
         left_usd = self.total_usd - self.spent_usd - self.reserved_usd
-        if left_usd < -ROUNDING:
+        if left_usd < -MONEY_ROUNDING:
             return 0
         if self.unit_usd <= 0:
             return wanted
         # A budget that is huge compared with the cost allows infinitely many, which cannot be rounded down.
-        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
+        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + MONEY_ROUNDING)))
 
     def explain(self) -> str:
         """One sentence that says why the batch pauses."""
@@ -143,7 +143,7 @@ class KeyMoney:
             return wanted
         left_usd = self.limit_usd - self.spent_usd - self.reserved_usd
         fewest = 0 if self.reserved_usd > 0 else 1
-        return max(fewest, math.floor(min(wanted, left_usd / unit_usd + ROUNDING)))
+        return max(fewest, math.floor(min(wanted, left_usd / unit_usd + MONEY_ROUNDING)))
 
 
 OVERSPENT = "cost-limit-reached"
@@ -484,7 +484,7 @@ async def commit_results(
         if each.job in held and place not in kept:
             kept.add(place)
             free.append((each, find_figures(each)))
-    added = await keep(connection, known, free, now)
+    added = await insert_results(connection, known, free, now)
     ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
     locked = await upgrade_locks(connection, known)
     costs = await enter(connection, locked, free)
@@ -528,7 +528,7 @@ class Added:
     stored_bytes: int
 
 
-async def keep(
+async def insert_results(
     connection: AsyncConnection,
     locked: Mapping[str, Locked],
     new: Sequence[tuple[FinishedCandidate, ResultFigures]],
@@ -638,7 +638,7 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
             new.append((failed, find_figures(failed)))
         await spend_lost(connection, batch, row.begun, now)
     locked = {batch.id: batch}
-    added = await keep(connection, locked, new, now)
+    added = await insert_results(connection, locked, new, now)
     await enter(connection, locked, new)
     await settle_figures(connection, locked, added)
     collecting = update(batch_chunks).where(mine, chunk.number == COLLECT)

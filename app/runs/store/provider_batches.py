@@ -15,7 +15,7 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.providers.provider_batch import KeptReply, Leftover, LeftoverKind, ProviderPart
 from saiten_server.runs.store.rows import ROWS, utc_now
-from saiten_server.runs.store.views import ENDED
+from saiten_server.runs.store.views import ENDED_STATUSES
 
 JSON_COLUMNS = ("conceded", "parameters")
 
@@ -234,7 +234,7 @@ class ProviderBatchStore:
         query = (
             select(t.provider_runs.c.batch_id)
             .join(t.batches, t.batches.c.id == t.provider_runs.c.batch_id)
-            .where(t.batches.c.status.in_(ENDED))
+            .where(t.batches.c.status.in_(ENDED_STATUSES))
             .limit(limit)
         )
         return list(await db.fetch_column(self._engine, query))

@@ -14,7 +14,7 @@ from saiten_server.core.rubric import Composite, Example, LinearComposite, Rubri
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import language_of, mark
 from saiten_server.platform.web.page import PageRoute, Project, render
-from saiten_server.platform.web.text_difference import MOST_PAIRS, Piece, compare_texts, replace_text
+from saiten_server.platform.web.text_difference import MOST_CHARACTER_PAIRS, Piece, compare_texts, replace_text
 from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ RubricTextKey = tuple[str, int | None, str]
 
 def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextChange]:
     """What differs between two rubrics in a language, in the order of the second, and at the end what it lacks."""
-    old, new, left = texts_of(before, language), texts_of(after, language), MOST_PAIRS
+    old, new, left = texts_of(before, language), texts_of(after, language), MOST_CHARACTER_PAIRS
     found = []
     for place in dict.fromkeys([*new, *old]):
         a, b = old.get(place, ""), new.get(place, "")

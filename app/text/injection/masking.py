@@ -186,7 +186,7 @@ def find_units(sentences: Sequence[MaskedSentence], trial: Check) -> list[tuple[
     kept = less(kept, units)
     if not (kept and suspicious(kept)):
         return units
-    units += pair_up(kept, suspicious)
+    units += pair_neighbours(kept, suspicious)
     kept = less(kept, units)
     while kept and suspicious(kept):
         units.append(narrow(kept, suspicious))
@@ -210,7 +210,7 @@ def less(kept: Iterable[int], units: Iterable[tuple[int, ...]]) -> list[int]:
     return [number for number in kept if number not in gone]
 
 
-def pair_up(kept: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int, ...]]:
+def pair_neighbours(kept: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int, ...]]:
     """Neighbours that are suspicious together; each sentence in one pair at most."""
     found: list[tuple[int, ...]] = []
     for pair in pairwise(kept):

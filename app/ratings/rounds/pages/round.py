@@ -19,7 +19,7 @@ from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
-from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
+from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
 from saiten_server.ratings.rounds.service import measure_round, read_rater
 from saiten_server.ratings.values import EarlierRating, Invitation, RatedTask, RatingRound, StoredRating
@@ -75,7 +75,7 @@ async def invite(request: Request, container: Serving, project: WritableProject,
     """Makes a link for a rater. The page that answers shows it once: it is not stored."""
     form, now, limits = await read_form(request), datetime.now(UTC), request.app.state.limits
     asked = InvitationForm(form.get("rater"), form.get("days"))
-    days = read_whole(asked.days)
+    days = read_integer(asked.days)
     if not isinstance(days, int) or not 1 <= days <= MOST_DAYS:
         asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_DAYS})
     try:

@@ -53,7 +53,7 @@ router = APIRouter(prefix="/datasets", include_in_schema=False, route_class=Page
 
 DATASETS_PAGE = 50
 VERSIONS = 20
-SHOWN = 5
+SHOWN_LINES = 5
 SHOWN_BYTES = 64 * 1024
 DIGEST_CHARACTERS = 16
 DIGEST = "dataset_digest"
@@ -104,7 +104,7 @@ class RunDraft:
         metadata = {**{name: value for name, value in given.items() if value}, **known}
         options: dict[str, Any] = {
             "path": self.path,
-            "judge": {"samples": read_number(self.samples), "explain": self.explain},
+            "judge": {"samples": read_decimal(self.samples), "explain": self.explain},
             "metadata": dict(list(metadata.items())[:most_metadata]),
         }
         if self.rubric:
@@ -112,11 +112,11 @@ class RunDraft:
         if self.name:
             options["name"] = self.name
         if self.budget:
-            options["budget_usd"] = read_number(self.budget)
+            options["budget_usd"] = read_decimal(self.budget)
         return options
 
 
-def read_number(text: str) -> float | str:
+def read_decimal(text: str) -> float | str:
     """A short decimal number, else the text."""
     if not (text.isascii() and len(text) < 16 and text.replace(".", "", 1).isdigit()):
         return text
@@ -134,7 +134,7 @@ def read_draft(given: Mapping[str, str], dataset: Dataset, rubrics: Sequence[Rub
     return RunDraft(**texts, path=path, samples=samples, explain=given.get("explain") == "yes")
 
 
-def list_rubrics(container: Container, dataset: Dataset) -> list[Rubric]:
+def rubrics_for_dataset(container: Container, dataset: Dataset) -> list[Rubric]:
     """The rubrics that can rate the dataset, those of its language first."""
     own = "ko" if dataset.korean else "ja"
     found = [rubric for rubric in container.scoring.context.rubrics.list() if rubric.unit == dataset.unit]
@@ -146,7 +146,7 @@ async def show_dataset(request: Request, container: Serving, project: Project, d
     """The dataset, what scoring it would take, and the runs that did."""
     dataset = await container.dashboard.datasets.find(project, dataset_id)
     asked = {name: value.strip() for name, value in request.query_params.items() if name != "kept"}
-    draft = read_draft(asked, dataset, list_rubrics(container, dataset))
+    draft = read_draft(asked, dataset, rubrics_for_dataset(container, dataset))
     return await render_dataset(request, container, project, dataset, draft)
 
 
@@ -176,14 +176,14 @@ async def render_dataset(
         status,
         dataset=dataset,
         draft=draft,
-        rubrics=list_rubrics(container, dataset),
+        rubrics=rubrics_for_dataset(container, dataset),
         versions=[other for other in versions if other.id != dataset.id],
         sample=await read_sample(container, dataset),
         runs=await container.batches.list(project, wanted, after=None, limit=VERSIONS),
         judges_of=partial(run_names.judges_of, container),
         estimate=estimate if isinstance(estimate, EstimateReport) else None,
         computing=isinstance(estimate, PendingComputation),
-        seconds_each=await measure(container, project, draft),
+        seconds_each=await measure_last_run(container, project, draft),
         paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
@@ -221,7 +221,7 @@ async def find_estimate(
     return await container.dashboard.computations.get(project, key, work, wait_seconds=0.5)
 
 
-async def measure(container: Container, project: str, draft: RunDraft) -> float | None:
+async def measure_last_run(container: Container, project: str, draft: RunDraft) -> float | None:
     """How long the last run by the rubric took for a response, in seconds; None without one."""
     if not draft.rubric:
         return None
@@ -242,7 +242,7 @@ def time_of(batch: Batch) -> float | None:
 async def read_sample(container: Container, dataset: Dataset) -> list[Mapping[str, Any]]:
     """The first items, those that are not too long to be shown."""
     async for part in container.dashboard.datasets.content(dataset):
-        lines = part[: SHOWN_BYTES * SHOWN].split(b"\n")[:SHOWN]
+        lines = part[: SHOWN_BYTES * SHOWN_LINES].split(b"\n")[:SHOWN_LINES]
         return [json.loads(line) for line in lines if line.endswith(b"}") and len(line) <= SHOWN_BYTES]
     return []
 

@@ -84,7 +84,7 @@ TIMES = {"context": 3}
 @router.get("/datasets/new")
 async def show_upload_form(request: Request, container: Serving, project: WritableProject) -> Response:
     """The form for a file."""
-    return show_form(request, container)
+    return render_upload(request, container)
 
 
 @router.post("/datasets/new")
@@ -97,11 +97,11 @@ async def receive_file(request: Request, container: Serving, project: WritablePr
     except RequestRefused as error:
         if error.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             raise
-        page = show_form(request, container, too_large=True)
+        page = render_upload(request, container, too_large=True)
         page.headers["Connection"] = "close"  # the rest of the file is not read
         return page
     if file is None:
-        return show_form(request, container, missing=True)
+        return render_upload(request, container, missing=True)
     try:
         name = read_file_name(file.filename or "")
         upload_id = await container.dashboard.datasets.upload(project, name, pieces_of(file))
@@ -110,7 +110,9 @@ async def receive_file(request: Request, container: Serving, project: WritablePr
     return redirect(f"/datasets/uploads/{upload_id}")
 
 
-def show_form(request: Request, container: Container, *, missing: bool = False, too_large: bool = False) -> Response:
+def render_upload(
+    request: Request, container: Container, *, missing: bool = False, too_large: bool = False
+) -> Response:
     """The form, with what was wrong."""
     status = 413 if too_large else 422 if missing else 200
     most = most_bytes(container)
