@@ -406,22 +406,10 @@ def render_corrected(report: CorrectedReport) -> list[Part]:
             name = f"{system or tell(UNNAMED)}, {aspect}"
             reasons[name] = {} if each.refused is None else {tell("corrected"): each.refused}
             about[name] = each.notes
-            human, corrected = each.human, each.corrected
             more = each.ratings_for_half_width if report.margin is None else each.ratings_for_margin
-            if corrected is not None and more is None:
+            if each.corrected is not None and more is None:
                 reasons[name] = {tell("more"): tell_rest(each, report.margin)}
-            rows.append(
-                (
-                    name,
-                    f"{each.judged:,}",
-                    f"{each.rated:,}",
-                    spanned(each.judge.mean, each.judge.interval),
-                    DASH if human is None else spanned(human.mean, human.interval),
-                    DASH if corrected is None else spanned(corrected.mean, corrected.interval),
-                    figure(None if corrected is None else corrected.weight, ".2f"),
-                    figure(more, ",d"),
-                )
-            )
+            rows.append((name, *list_corrected_cells(each), figure(more, ",d")))
     heads = tell_all("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
     parts: list[Part] = [TerminalTable(tell("means with {level} intervals", level=level), heads, rows)]
     legend = (
@@ -460,6 +448,19 @@ def render_corrected(report: CorrectedReport) -> list[Part]:
         *remarks({name: (why,) for name, why in report.unmatched.items()}),
         *notes(reasons),
     ]
+
+
+def list_corrected_cells(found: CorrectedAspect) -> tuple[str, ...]:
+    """Counts, the means of the judge, of people and of both, and the judge's weight in the latter."""
+    human, corrected = found.human, found.corrected
+    return (
+        f"{found.judged:,}",
+        f"{found.rated:,}",
+        spanned(found.judge.mean, found.judge.interval),
+        DASH if human is None else spanned(human.mean, human.interval),
+        DASH if corrected is None else spanned(corrected.mean, corrected.interval),
+        figure(None if corrected is None else corrected.weight, ".2f"),
+    )
 
 
 def tell_rest(found: CorrectedAspect, margin: float | None) -> str:

@@ -141,8 +141,8 @@ def add_link(
     alpha: float,
     tests: int,
 ) -> Chance:
-    """The figures of `test_difference` with the linking error in them: the standard deviation of the difference over the
-    link's resamples."""
+    """The figures of `test_difference` with the linking error in them: the standard deviation of the difference over
+    the link's resamples."""
     if not sides.n:
         return chance
     best = find_best(key, *runs)

@@ -109,8 +109,8 @@ class ObservationReader:
     given, a record may name no other; where not, an aspect that only one record of three or more names is taken for a
     misspelling. `scales` hold the lowest and the highest rating by aspect, with `scale_scores` the scores' too. `noun`
     is what the numbers count, in faults. Where `name_characters` is given, no name may be longer. `bounds` are
-    MOST_READ_RATINGS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number | null}}`,
-    and their columns are named `scorer:aspect`, as in a table.
+    MOST_READ_RATINGS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number |
+    null}}`, and their columns are named `scorer:aspect`, as in a table.
     """
 
     def __init__(

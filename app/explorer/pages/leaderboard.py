@@ -80,10 +80,7 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
         return render(request, "leaderboard.html", state="computing", **page)
     figures = "corrected" if given.get("figures") == "corrected" else "judge"
     summaries = await container.batches.summaries(project, found.runs)
-    scales = {aspect.id: aspect.scale for aspect in rubric.aspects} | {
-        composite.id: range_of(composite, rubric) for composite in rubric.composites
-    }
-    scales.setdefault(FAULTY_TURNS, (0, 100))
+    scales = list_scales(rubric)
     known, is_corrected = [one for one in scales if one in ranked.judged], figures == "corrected"
     rows = list_rows(found.runs, ranked, summaries, known, is_corrected=is_corrected)
     measures = [one for one in known if is_corrected or any(cells[one].mean is not None for _, cells in rows)]
@@ -118,6 +115,14 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
         has_corrected=bool(ranked.corrected),
         address=address,
     )
+
+
+def list_scales(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """The lowest and the highest value of each measure."""
+    scales: dict[str, tuple[float, float]] = {aspect.id: aspect.scale for aspect in rubric.aspects}
+    scales |= {composite.id: range_of(composite, rubric) for composite in rubric.composites}
+    scales.setdefault(FAULTY_TURNS, (0, 100))
+    return scales
 
 
 def choose_ranked(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:

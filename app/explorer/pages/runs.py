@@ -120,9 +120,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         judges_of=partial(run_names.judges_of, container),
         watch=watch(asked, batches) if after is None else None,
         first=None if after is None else asked.address(),
-        following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id))
-        if len(found) > RUNS_PAGE
-        else None,
+        following=address_following(asked, found),
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
@@ -132,6 +130,14 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     if above.is_pending:
         response.background.add_task(gather, wait_seconds=0.0)
     return response
+
+
+def address_following(asked: RunsQuery, found: Sequence[Batch]) -> str | None:
+    """The address of the page after these runs; None on the last one."""
+    if len(found) <= RUNS_PAGE:
+        return None
+    last = found[RUNS_PAGE - 1]
+    return asked.address(write_cursor(last.created_at, last.id))
 
 
 def watch(asked: RunsQuery, batches: Sequence[Batch]) -> str:

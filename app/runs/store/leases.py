@@ -175,10 +175,7 @@ async def claim_chunk(
     if found is None or not is_free(found, now):
         return None
     if found.begun:
-        # The previous owner died, or lost the lease: what it had begun may be paid for.
-        batch = (await upgrade_locks(connection, {job.batch: batch}))[job.batch]
-        await spend_lost(connection, batch, found.begun, now)
-        await store_accounts(connection, [batch])
+        batch = await spend_begun(connection, batch, job.batch, found.begun, now)
     todo = await select_todo(connection, job.batch, found)
     if not todo and job.chunk >= 0:
         await close_stored(connection, job, now)
@@ -205,13 +202,14 @@ async def claim_chunk(
             set_aside=False,
         )
     )
+    options = read_options(batch.row.options)
     if batch.account.status == "queued":
-        batch.account.start(now, time, 3600.0 * read_options(batch.row.options).running_hours)
+        batch.account.start(now, time, 3600.0 * options.running_hours)
         await store_accounts(connection, [batch])
     return Work(
         job=job,
         project=batch.row.project,
-        options=read_options(batch.row.options),
+        options=options,
         # In a thread: long conversations take milliseconds each.
         todo=await asyncio.to_thread(lambda: [read_placed(row) for row in todo]),
         suspect=crashes > 0,
@@ -219,6 +217,14 @@ async def claim_chunk(
         unit_usd=budget.unit_usd if bounded else None,
         tries={row.position: row.tries for row in todo if row.tries},
     )
+
+
+async def spend_begun(connection: AsyncConnection, batch: Locked, name: str, begun: int, now: datetime) -> Locked:
+    """Spends what a previous owner of a chunk had begun: it died, or lost the lease, and that may be paid for."""
+    batch = (await upgrade_locks(connection, {name: batch}))[name]
+    await spend_lost(connection, batch, begun, now)
+    await store_accounts(connection, [batch])
+    return batch
 
 
 async def lock_claimed(
