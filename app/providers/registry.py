@@ -94,7 +94,7 @@ ENCODERS: dict[str, EncoderProvider] = {}
 Opens = TypeVar("Opens", bound=Callable[..., Any])
 
 
-def register_judge(name: str, **fields: Any) -> Callable[[Opens], Opens]:
+def judge(name: str, **fields: Any) -> Callable[[Opens], Opens]:
     """Registers the decorated function, which opens the judge of that name (SAITEN_JUDGE), with further `fields` of
     `JudgeProvider`."""
 

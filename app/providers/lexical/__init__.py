@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from saiten_server.providers.registry import register_judge
+from saiten_server.providers.registry import judge
 
 if TYPE_CHECKING:
     from saiten_server.platform.settings import Settings
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from saiten_server.providers.ports import Judge
 
 
-@register_judge("lexical", baseline=True)
+@judge("lexical", baseline=True)
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """It needs neither settings nor calls."""
     from saiten_server.providers.lexical.judge import LexicalJudge

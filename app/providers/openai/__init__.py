@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import SettingsInvalid
-from saiten_server.providers.registry import register_judge
+from saiten_server.providers.registry import judge
 
 if TYPE_CHECKING:
     from saiten_server.platform.settings import Settings
@@ -46,7 +46,7 @@ def locate_endpoint(settings: Settings) -> str | None:
     return httpx.URL(settings.openai_base_url).netloc.decode() if settings.openai_base_url else None
 
 
-@register_judge(
+@judge(
     "openai",
     # A model by itself counts too: then `check_secrets` says what is missing, and no baseline rates in its place.
     wanted=lambda given: (given.openai_api_key, given.openai_base_url, given.model) != (None, None, None),
@@ -87,7 +87,7 @@ def check_relay(settings: Settings) -> None:
         raise SettingsInvalid(Message("relay-folder-missing"))
 
 
-@register_judge("relay", check=check_relay)
+@judge("relay", check=check_relay)
 def open_relay(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """The people or the program that answer the files in SAITEN_RELAY_FOLDER."""
     from saiten_server.providers.openai.prices import read_prices
