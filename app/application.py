@@ -56,7 +56,7 @@ def find_routes(part: str) -> Iterator[BaseRoute]:
                     yield from router.routes
 
 
-def is_general(route: BaseRoute) -> Sequence[bool]:
+def is_general(route: BaseRoute) -> list[bool]:
     """For each part of a route's path whether it stands for anything: what is said sorts before what is not, so that no
     page hides another."""
     return ["{" in part for part in route.path.split("/")] if isinstance(route, Route) else []
@@ -100,7 +100,7 @@ def create_application(settings: Settings) -> FastAPI:
         allow_anonymous=settings.allow_anonymous,
         host_names=(settings.allowed_hosts or "").split(","),
     )
-    application.openapi = lambda: openapi.describe(application)  # type: ignore[method-assign]
+    application.openapi = lambda: openapi.describe_api(application)  # type: ignore[method-assign]
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
     # start, and matches every request twice.
     routes = application.router.routes

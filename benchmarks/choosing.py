@@ -27,14 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.corrected import HIGH, ITEMS, JUDGES, LOW, QUICK_RUNS, RUNS, Judge, find_latent
-from saiten_server.stats.choosing import draw, find_probabilities, weigh
+from saiten_server.stats.choosing import draw, find_probabilities, weigh_items
 from saiten_server.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
     correct,
     count_for_margin,
     differ_corrected,
-    find_interval,
+    find_mean_interval,
 )
 
 Array = NDArray[np.float64]
@@ -94,7 +94,7 @@ def look(sample: CorrectedSample, truth: float) -> Seen | None:
     """The corrected figure of a run; None where it is refused."""
     options = CorrectionOptions(bounds=SCALE)
     found = correct(sample, options)
-    interval = None if found.corrected is None else find_interval(found.corrected, options)
+    interval = None if found.corrected is None else find_mean_interval(found.corrected, options)
     if found.corrected is None or interval is None:
         return None
     share = found.corrected.rated_error**2 / found.corrected.clustered.error**2
@@ -141,7 +141,7 @@ def run_choice(signal: str, variation: float, labels: int, *, runs: int, dialogu
             uniform.append(one)
         probabilities = find_probabilities(make_signal(generator, signal, spread), labels)
         chosen = draw(probabilities, clusters, generator)
-        weights = weigh(probabilities[chosen], np.zeros(labels, dtype=np.int64), chosen, ITEMS)
+        weights = weigh_items(probabilities[chosen], np.zeros(labels, dtype=np.int64), chosen, ITEMS)
         if (one := look(CorrectedSample(scores, keep(ratings, chosen), clusters, weights), MIDDLE)) is not None:
             informative.append(one)
     width, own = (float(np.median([one.width for one in side])) for side in (uniform, informative))
@@ -187,7 +187,7 @@ def run_looks(judge: Judge, correlation: float, *, informative: bool, runs: int)
         out, alarm = np.zeros(2, dtype=np.bool_), np.zeros(2, dtype=np.bool_)
         for labels in LOOKS:
             chosen = order[:labels]
-            weights = weigh(probabilities[chosen], np.zeros(labels, dtype=np.int64), chosen, ITEMS)
+            weights = weigh_items(probabilities[chosen], np.zeros(labels, dtype=np.int64), chosen, ITEMS)
             samples = [
                 CorrectedSample(score, keep(judge.cut(one), chosen), clusters, weights if informative else None)
                 for score, one in zip(scores, people, strict=True)
@@ -196,7 +196,7 @@ def run_looks(judge: Judge, correlation: float, *, informative: bool, runs: int)
             first = found[0].corrected
             if first is None:
                 continue
-            spans = [find_interval(first, options.settle(samples[0])) for options in (once, every)]
+            spans = [find_mean_interval(first, options.settle(samples[0])) for options in (once, every)]
             out |= [span is not None and not span[0] <= judge.mean <= span[1] for span in spans]
             if all(spans):
                 width, wide = (span[1] - span[0] for span in spans if span is not None)
@@ -239,7 +239,7 @@ def run_margin(*, runs: int) -> Iterator[Planned]:
             continue
         sample = CorrectedSample(scores, keep(judge.cut(people), order[: FIRST + more]), clusters)
         second = correct(sample, options).corrected
-        span = None if second is None else find_interval(second, options)
+        span = None if second is None else find_mean_interval(second, options)
         if span is not None:
             told.append(FIRST + more)
             reached.append((span[1] - span[0]) / 2)

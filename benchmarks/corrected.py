@@ -38,7 +38,7 @@ from saiten_server.stats.corrected import (
     differ,
     differ_corrected,
     estimate_corrected,
-    find_interval,
+    find_mean_interval,
 )
 
 Array = NDArray[np.float64]
@@ -159,8 +159,8 @@ def run_case(
         if found.corrected is None or found.human is None:
             needed.append(found.needed or 0)
             continue
-        interval = find_interval(found.corrected, options)
-        alone = find_interval(found.human, options)
+        interval = find_mean_interval(found.corrected, options)
+        alone = find_mean_interval(found.human, options)
         if interval is None or alone is None:
             continue
         held += interval[0] <= judge.mean <= interval[1]
@@ -251,7 +251,7 @@ def run_chosen(judge: Judge, labels: int, correlation: float, *, runs: int) -> R
         found = correct(CorrectedSample(scores, rated, np.arange(ITEMS), 1 / probability), options)
         if found.corrected is None or found.human is None:
             continue
-        interval, alone = find_interval(found.corrected, options), find_interval(found.human, options)
+        interval, alone = find_mean_interval(found.corrected, options), find_mean_interval(found.human, options)
         if interval is None or alone is None:
             continue
         given += 1
@@ -283,7 +283,7 @@ def run_earlier(judge: Judge, labels: int, correlation: float, *, drift: float, 
         sample = CorrectedSample(judge.score(people, own, latent, stricter), rated, clusters)
         if correct(sample, options).corrected is None:
             continue
-        interval = find_interval(estimate_corrected(sample), options)
+        interval = find_mean_interval(estimate_corrected(sample), options)
         given += 1
         held += interval is not None and interval[0] <= judge.mean <= interval[1]
     name = f"{judge.name}, ratings of an earlier run"
@@ -310,7 +310,7 @@ def run_turns(talks: int, labels: int, rate: float, *, together: int, runs: int)
         if found.corrected is None or found.human is None:
             needed.append(found.needed or 0)
             continue
-        interval, alone = find_interval(found.corrected, options), find_interval(found.human, options)
+        interval, alone = find_mean_interval(found.corrected, options), find_mean_interval(found.human, options)
         if interval is None or alone is None:
             continue
         held += interval[0] <= -100 * rate <= interval[1]

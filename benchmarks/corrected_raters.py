@@ -27,7 +27,7 @@ from saiten_server.stats.corrected import (
     correct,
     differ_corrected,
     differ_shared,
-    find_interval,
+    find_mean_interval,
     share_raters,
 )
 from saiten_server.stats.observations import average_groups
@@ -205,7 +205,7 @@ def run_means(raters: int, each: int, severity: float, runs: int) -> MeanRow:
         found = correct(sample, OPTIONS).corrected
         if found is None:
             continue
-        wide, narrow = find_interval(found, OPTIONS), find_interval(replace(found, severity=None), OPTIONS)
+        wide, narrow = find_mean_interval(found, OPTIONS), find_mean_interval(replace(found, severity=None), OPTIONS)
         if wide is not None and narrow is not None:
             spans.append((*wide, *narrow))
     low, high, first, last = np.array(spans).T

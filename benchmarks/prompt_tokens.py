@@ -22,7 +22,7 @@ from saiten_server.core.conversation import Conversation, Window
 from saiten_server.core.dialogue import Context, Dialogue
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.model import Value, digest
-from saiten_server.core.rubric import FAULTS, Aspect, Rubric
+from saiten_server.core.rubric import FAULTS_MEMBER, Aspect, Rubric
 from saiten_server.judging.conversation_prompt import build_conversation_prefix, enclose_conversation
 from saiten_server.judging.prompt import SCREEN, Prefix, build_prefix, enclose, group_aspects
 from saiten_server.platform.bundled import bundled_folder, read_objects
@@ -172,7 +172,7 @@ def list_questions(way: Way, rubric: Rubric) -> list[tuple[Prefix, str]]:
 def write_reply(way: Way, aspects: tuple[Aspect, ...], *, screen: bool = False, faults: bool = False) -> str:
     """A verdict on the aspects in the way's format, each with its highest value."""
     if way.structured:
-        screened: dict[str, Any] = ({SCREEN: False} if screen else {}) | ({FAULTS: []} if faults else {})
+        screened: dict[str, Any] = ({SCREEN: False} if screen else {}) | ({FAULTS_MEMBER: []} if faults else {})
         values = {aspect.id: aspect.values[-1] for aspect in aspects}
         reasoned = {name: {"reason": "", "rating": value} for name, value in values.items()}
         return json.dumps(screened | (reasoned if way.explain else values), separators=(",", ":"))

@@ -29,7 +29,7 @@ from scipy.special import stdtrit
 from saiten_server.comparison.sequences.gate import find_sound, is_mended
 from saiten_server.comparison.values import SequenceDrop
 from saiten_server.stats.observations import Floats, Integers, Mask
-from saiten_server.stats.sequences import Builds, Looks, describe_builds, look, spend
+from saiten_server.stats.sequences import Builds, Looks, describe_builds, look_at_newest_build, spend
 
 MONTHS, QUICK_MONTHS = 2_000, 20
 NIGHTS, ALPHA = 30, 0.05
@@ -88,7 +88,7 @@ def judge_sequences(months: Builds, rules: int = 1) -> Mask:
             means=months.means[:, : night + 1],
             covariance=months.covariance[:, : night + 1, : night + 1],
         )
-        red.append(look(seen, level=spend(ALPHA, night) / rules, rules=rules).significant.any(axis=-1))
+        red.append(look_at_newest_build(seen, level=spend(ALPHA, night) / rules, rules=rules).significant.any(axis=-1))
     return np.stack(red, axis=1)
 
 
@@ -102,7 +102,7 @@ def keep_red(months: Builds) -> Integers:
     drops = dict[int, SequenceDrop]()
     for night in range(1, NIGHTS + 1):
         cut = slice(night + 1)
-        seen = look(
+        seen = look_at_newest_build(
             replace(months, means=months.means[:, cut], covariance=months.covariance[:, cut, cut]),
             level=spend(ALPHA, night),
         )
@@ -170,7 +170,7 @@ def judge_skewed(
             parts=None if parts is None else parts[:, cut],
         )
         level_spent = spend(ALPHA, night)
-        looks = look(seen, level=level_spent)
+        looks = look_at_newest_build(seen, level=level_spent)
         if find_sound(seen, looks, 5 - float(months.means[0]), level=level_spent).any():
             return True, doubted
         doubted |= bool(looks.significant.any())

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from saiten_server.comparison.differences import Sides, compare, estimate_difference, find_p, weigh
+from saiten_server.comparison.differences import Sides, compare, estimate_difference, find_p, test_difference
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.values import ComparedRun, GateRule, PairingTest
 from saiten_server.runs.frame import key_all, make_frame
@@ -468,7 +468,7 @@ def judge_stated(runs: int) -> Iterator[Row]:
         generator, given, found = np.random.default_rng(25), 0, 0
         for _ in range(runs):
             first = draw_collapse(dialogues, share, generator)
-            stated = weigh(first, alpha=ALPHA, tests=1, generator=generator)[0]["smallest_detectable"]
+            stated = test_difference(first, alpha=ALPHA, tests=1, generator=generator)[0]["smallest_detectable"]
             if stated is not None:
                 given += 1
                 found += find_worse(draw_collapse(dialogues, stated / 4, generator))
@@ -497,7 +497,7 @@ def count_stated(world: World, runs: int) -> tuple[float, int]:
     drops = [world.find_mean() - world.find_mean(float(shift)) for shift in shifts]
     for _ in range(runs):
         first, stated = draw_sides(world, generator), None
-        stated = weigh(first, alpha=ALPHA, tests=1, generator=generator)[0]["smallest_detectable"]
+        stated = test_difference(first, alpha=ALPHA, tests=1, generator=generator)[0]["smallest_detectable"]
         if stated is not None and stated < drops[-1]:
             given += 1
             shifted = replace(world, shift=float(np.interp(stated, drops, shifts)))

@@ -17,7 +17,7 @@ from saiten_server.core.evaluation import UnratedReason
 from saiten_server.platform.telemetry import FlowFigures, Telemetry
 from saiten_server.platform.web.problems import STATUSES
 from saiten_server.runs.attempt import PAUSING
-from saiten_server.runs.chunk import DEAD_LETTER, REFUSED
+from saiten_server.runs.chunk import DEAD_LETTER, REFUSED_CODE
 from saiten_server.runs.export import list_columns
 from saiten_server.runs.provider_run import FAILED, UNAVAILABLE
 from saiten_server.runs.store.leases import EXHAUSTED
@@ -49,7 +49,15 @@ def test_the_page_on_batches_names_every_reason_and_metric() -> None:
     page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
     telemetry = Telemetry(CollectorRegistry())
     telemetry.flow(lambda: FlowFigures(1, 0, 0, 0.0))
-    reasons = {*(error.code for error in PAUSING), EXHAUSTED, DEAD_LETTER, REFUSED, FAILED, UNAVAILABLE, "requested"}
+    reasons = {
+        *(error.code for error in PAUSING),
+        EXHAUSTED,
+        DEAD_LETTER,
+        REFUSED_CODE,
+        FAILED,
+        UNAVAILABLE,
+        "requested",
+    }
     metrics = {family.name for family in telemetry.registry.collect()}
     assert len(metrics) >= 16
     assert {name for name in reasons if f"`{name}`" not in page} == set()

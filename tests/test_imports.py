@@ -188,12 +188,12 @@ asyncio.run(start())
 
 WORK_A_WHILE = """
 import os, signal
-from saiten_server.cli.worker import run
+from saiten_server.cli.worker import run_worker
 from saiten_server.platform.settings import read_settings
 
 async def start():
     look()
-    work = asyncio.create_task(run(read_settings(), "127.0.0.1", None))
+    work = asyncio.create_task(run_worker(read_settings(), "127.0.0.1", None))
     await wait()
     os.kill(os.getpid(), signal.SIGTERM)
     await work

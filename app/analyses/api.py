@@ -15,7 +15,7 @@ from saiten_server.core.reports import Report
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write
-from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_lines
+from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_ndjson
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
@@ -30,7 +30,7 @@ ANALYSIS_BODY = {
     JSON: {"schema": {"anyOf": [refer_to(model) for model in REQUESTS.values()]}, "example": {"data": RECORDS}},
     NDJSON: {
         "schema": {**STREAM, "description": "one record per line; options go in the query"},
-        "example": write_lines(*RECORDS),
+        "example": write_ndjson(*RECORDS),
     },
     CSV: {
         "schema": {
@@ -94,14 +94,14 @@ def read_option(name: str, text: str, where: str) -> Any:
     if name == "aspects":
         return text.split(",")
     if name != "ranges":
-        return read_number(name, text, where)
+        return read_number_or_text(name, text, where)
     try:
         return read_ranges(text)
     except ValueError:
         raise InvalidRequest(Message("scales-form"), pointer=where) from None
 
 
-def read_number(name: str, text: str, where: str) -> Any:
+def read_number_or_text(name: str, text: str, where: str) -> Any:
     """The option's value, a number where it is one. Raises InvalidRequest unless that is written as in JSON."""
     kind = NUMBERS.get(name, str)
     if kind is str:

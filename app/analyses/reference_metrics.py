@@ -37,7 +37,7 @@ from saiten_server.providers.ports import (
     Words,
 )
 from saiten_server.stats.observations import Floats
-from saiten_server.stats.statistics import obstacle, pearson, settle, spearman
+from saiten_server.stats.statistics import equalize, obstacle, pearson, spearman
 
 Language = Literal["ja", "ko", "en"]
 Figure = Literal["len", "rouge1", "rouge2", "rougeL", "bertscore", "perplexity_a", "perplexity_qa", "perplexity_rqa"]
@@ -221,7 +221,7 @@ class MeasuredItem:
         )
 
 
-async def measure(
+async def measure_items(
     items: Sequence[MetricItem], tools: MetricTools, *, seed: int, done: Callable[[], None] = lambda: None
 ) -> list[ItemFigures]:
     """Every item's figures, in order. `seed` draws the random other questions of RQA. No figure but RQA's depends on
@@ -353,16 +353,17 @@ def summarise(
         seed=seed,
         items=len(figures),
         systems=tuple(
-            SystemFigures(system=system, items=len(own), figures=average(own)) for system, own in systems.items()
+            SystemFigures(system=system, items=len(own), figures=average_figures(own))
+            for system, own in systems.items()
         ),
-        overall=average(figures),
+        overall=average_figures(figures),
         correlations=correlate_with_humans(items, figures),
         unavailable=count_reasons(figures),
         tools=dict(tools),
     )
 
 
-def average(figures: Sequence[ItemFigures]) -> dict[Figure, FigureMean]:
+def average_figures(figures: Sequence[ItemFigures]) -> dict[Figure, FigureMean]:
     """Every figure's mean over the items that have it; null over no items."""
     found = {}
     for figure in FIGURES:
@@ -388,7 +389,7 @@ def correlate_with_humans(
     aspects = list(dict.fromkeys(aspect for item in items for aspect in item.ratings))
     return {
         aspect: {
-            figure: correlate(
+            figure: correlate_figures(
                 [
                     (value, item.ratings[aspect])
                     for item, one in zip(items, figures, strict=True)
@@ -401,10 +402,10 @@ def correlate_with_humans(
     }
 
 
-def correlate(pairs: Sequence[tuple[float, float]]) -> FigureCorrelation:
+def correlate_figures(pairs: Sequence[tuple[float, float]]) -> FigureCorrelation:
     """Pearson's and Spearman's coefficients of (figure, human value) pairs."""
     figures, ratings = map(scale, np.array(pairs, dtype=np.float64).reshape(-1, 2).T)
-    why = obstacle(settle(figures), settle(ratings), Message("figures-equal"), Message("human-values-equal"))
+    why = obstacle(equalize(figures), equalize(ratings), Message("figures-equal"), Message("human-values-equal"))
     if why is not None:
         return FigureCorrelation(n=len(pairs), pearson=None, spearman=None, undefined={"pearson": why, "spearman": why})
     return FigureCorrelation(

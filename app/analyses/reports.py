@@ -68,7 +68,7 @@ def prepare(request: AnalysisRequest, observations: Observations, rubrics: Rubri
     ratings, and more of them is better, as far as a named rubric says what is. Raises InvalidRequest."""
     if not isinstance(request, HierarchyRequest | WinRatesRequest):
         return observations
-    chosen = choose(observations, request.values or "ratings")
+    chosen = choose_values(observations, request.values or "ratings")
     return chosen if request.rubric is None else orient(chosen, rubrics.get(request.rubric).best)
 
 
@@ -88,12 +88,12 @@ def compute(  # noqa: PLR0911 (one per analysis)
             report = compare_scorers(observations, match=request.match, resamples=request.resamples, seed=request.seed)
             return report.model_copy(update={"records": records})
         case CorrelationRequest():
-            from saiten_server.stats.correlation import correlate
+            from saiten_server.stats.correlation import correlate_scores
 
             if not observations.scores:
                 detail = Message("no-values-in-field", field=repr(request.scores_field))
                 raise InvalidRequest(detail, pointer="/scores_field")
-            return correlate(observations, match=request.match, resamples=request.resamples, seed=request.seed)
+            return correlate_scores(observations, match=request.match, resamples=request.resamples, seed=request.seed)
         case HierarchyRequest():
             from saiten_server.stats.hierarchy import find_hierarchy
 
@@ -162,7 +162,7 @@ def orient(observations: Observations, best: Mapping[str, float]) -> Observation
     levels = {name: level for name, level in best.items() if name in columns and name not in observations.folded}
     if not levels:
         return observations
-    averaged = average(observations)
+    averaged = average_ratings(observations)
 
     def fold(columns: Mapping[str, Floats]) -> dict[str, Floats]:
         return {name: -np.abs(column - levels[name]) if name in levels else column for name, column in columns.items()}
@@ -172,7 +172,7 @@ def orient(observations: Observations, best: Mapping[str, float]) -> Observation
     )
 
 
-def average(observations: Observations) -> Observations:
+def average_ratings(observations: Observations) -> Observations:
     """One row for each system's item, without raters: its ratings are their means."""
     from saiten_server.stats.statistics import settled_means
 
@@ -195,7 +195,7 @@ def average(observations: Observations) -> Observations:
     )
 
 
-def choose(observations: Observations, values: Values) -> Observations:
+def choose_values(observations: Observations, values: Values) -> Observations:
     """The observations with the values asked for as their ratings."""
     if values == "ratings":
         return observations

@@ -74,21 +74,21 @@ class AttackItem(Value):
 
     def dialogue(self) -> dict[str, Any]:
         """`context` and `response` of the attack, as in a request."""
-        return lay_out(self.context, self.response)
+        return write_dialogue_json(self.context, self.response)
 
     def twin(self) -> dict[str, Any]:
         """`context` and `response` of the clean twin."""
         response = self.response if self.clean_response is None else self.clean_response
-        return lay_out(self.clean_context or self.context, response)
+        return write_dialogue_json(self.clean_context or self.context, response)
 
 
-def lay_out(context: tuple[AttackUtterance, ...], response: str) -> dict[str, Any]:
+def write_dialogue_json(context: tuple[AttackUtterance, ...], response: str) -> dict[str, Any]:
     """A dialogue as JSON."""
     return {"context": [utterance.model_dump() for utterance in context], "response": response}
 
 
 Verdict = Literal["pass", "fail", "inconclusive"]
-Role = Literal["attack", "twin"]
+AttackRole = Literal["attack", "twin"]
 Names = Annotated[tuple[str, ...], listed()]
 
 
@@ -150,7 +150,7 @@ class Forgery(Value):
     """A stored rating that is not in the judge's own reply. There must never be one."""
 
     item: str
-    role: Role
+    role: AttackRole
     aspect: str
     sample: int
     rating: int

@@ -36,13 +36,13 @@ from saiten_server.platform.sql.schema import (
     revisions_above,
 )
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
-def with_engine(work: Callable[[AsyncEngine], Awaitable[Result]], *, migrated: bool = True) -> Result:
+def with_engine(work: Callable[[AsyncEngine], Awaitable[T]], *, migrated: bool = True) -> T:
     """Runs `work` on the configured database, brought up to date before it where it is to be `migrated`."""
 
-    async def run() -> Result:
+    async def run() -> T:
         engine = open_engine(read_settings().sqlalchemy_url)
         try:
             if migrated:
@@ -270,7 +270,7 @@ def set_policy(project: str, **given: Any) -> None:
     click.echo(json.dumps(with_engine(change).model_dump()))
 
 
-PAGE = 1000
+AUDIT_PAGE = 1000
 
 
 @click.command("audit")
@@ -306,7 +306,7 @@ async def newest(log: AuditLog, project: str | None, limit: int | None) -> Async
     """The newest events, all where `limit` is None."""
     before, left = None, limit
     while left is None or left > 0:
-        asked = PAGE if left is None else min(PAGE, left)
+        asked = AUDIT_PAGE if left is None else min(AUDIT_PAGE, left)
         page = await log.events(project, before=before, limit=asked)
         for event in page:
             yield event

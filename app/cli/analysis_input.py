@@ -63,7 +63,7 @@ def read(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observ
             return read_ndjson(lines, reader)
 
 
-def read_whole(
+def read_items(
     name: str,
     body: bytes,
     read_one: Callable[[Any], Item],

@@ -121,7 +121,9 @@ UNUSED = [
     click.Option([name], type=int, metavar="N", help="Taken for older scripts; moves nothing.")
     for name in ("--resamples", "--seed")
 ]
-VALUES = click.Option(["--values"], type=click.Choice(["ratings", "scores"]), help="Take the ratings, or the scores.")
+VALUES_OPTION = click.Option(
+    ["--values"], type=click.Choice(["ratings", "scores"]), help="Take the ratings, or the scores."
+)
 
 OWN: dict[str, list[click.Parameter]] = {
     "agreement": [],
@@ -151,7 +153,7 @@ OWN: dict[str, list[click.Parameter]] = {
             type=click.Choice(["principal-axis", "residual"]),
             help="How the lower aspect is removed from the higher.",
         ),
-        VALUES,
+        VALUES_OPTION,
     ],
     "composite-fit": [
         click.Option(["--composite"], metavar="ID", help="A linear composite of the rubric (its first)."),
@@ -164,7 +166,7 @@ OWN: dict[str, list[click.Parameter]] = {
         click.Option(["--statistic"], type=click.Choice(["spearman", "pearson"]), help="Make this the greatest."),
         SEED,
     ],
-    "win-rates": [VALUES],
+    "win-rates": [VALUES_OPTION],
     "corrected": [
         click.Option(["--alpha"], type=float, metavar="P", help="Intervals are at 1 - alpha (0.05)."),
         click.Option(
@@ -413,12 +415,12 @@ def check_table(table: str | None, form: str | None, aspect: str | None, *, as_j
 
 def show_report(report: Value, observations: Observations | None, plot: str | None, form: str) -> None:
     """Prints the report, and draws it where a file is named."""
-    show(report, form)
+    print_in_form(report, form)
     if plot is not None:
         draw(report, observations, plot)
 
 
-def show(report: Value, form: str) -> None:
+def print_in_form(report: Value, form: str) -> None:
     """Prints the report as JSON, or as tables in one of their forms."""
     if form == "json":
         from saiten.core.plain_text import escape_controls

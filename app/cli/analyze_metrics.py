@@ -32,10 +32,10 @@ from saiten_server.analyses.reference_metrics import (
     MetricItem,
     MetricTools,
     ReferenceReport,
-    measure,
+    measure_items,
     summarise,
 )
-from saiten_server.cli.analysis_input import read_whole
+from saiten_server.cli.analysis_input import read_items
 from saiten_server.cli.process import say
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.redaction import refuse_covered
@@ -176,7 +176,7 @@ def command(
     configure_logging("warning")
     items = read_metric_items(file, settings.limits)
     chosen = cast(Language, language)  # click let no other in
-    report, figures = asyncio.run(run(items, settings, chosen, encoder=encoder, lm=lm, seed=seed))
+    report, figures = asyncio.run(measure_metrics(items, settings, chosen, encoder=encoder, lm=lm, seed=seed))
     if per_item:
         for one in figures:
             print_ndjson(one.model_dump(mode="json"))
@@ -205,7 +205,7 @@ def fell_short(report: ReferenceReport, *, encoder: str | None, lm: str | None) 
     return bool(lacking)
 
 
-async def run(
+async def measure_metrics(
     items: Sequence[MetricItem],
     settings: Settings,
     language: Language,
@@ -233,7 +233,7 @@ async def run(
     try:
         with open_progress(shown=lm is not None) as progress:
             bar = progress.add_task(tell("reading"), total=len(items))
-            figures = await measure(items, tools, seed=seed, done=lambda: progress.advance(bar))
+            figures = await measure_items(items, tools, seed=seed, done=lambda: progress.advance(bar))
         identities = await tools.identify(figures)
     finally:
         for tool in (comparing, reading):
@@ -263,7 +263,7 @@ def read_metric_items(path: str, limits: Limits) -> list[MetricItem]:
         refuse_covered(value)
         return validate(MetricItem, value, limits)
 
-    return read_whole(
+    return read_items(
         name_file(path),
         read_bytes(path),
         read_one,

@@ -92,7 +92,7 @@ def command(
         require_place(path)
     name, items = read_corpus(file)
     chosen, rules = Options(**options), Rules(max_lift, min_flagged, max_false_flags)
-    report, scored = asyncio.run(run(name, items, url, chosen, rules, concurrency))
+    report, scored = asyncio.run(run_attack(name, items, url, chosen, rules, concurrency))
     try:
         write_reports(report, scored, as_json=as_json, markdown=markdown, junit=junit, details=details)
     finally:
@@ -101,7 +101,7 @@ def command(
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
 
 
-async def run(
+async def run_attack(
     name: str, items: Sequence[AttackItem], url: str | None, options: Options, rules: Rules, concurrency: int
 ) -> tuple[AttackReport, list[ScoredTrial]]:
     """The report, and what it is made of. Raises SaitenError where not one dialogue had an answer."""

@@ -21,8 +21,8 @@ from saiten.commands.output import DASH, TerminalTable, bounds, console, drop_ze
 from saiten.core.language import mark, tell, tell_all
 from saiten.core.plain_text import escape_controls
 from saiten_server.attacks.statistics import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored
-from saiten_server.attacks.values import AttackGroup, AttackItem, AttackReport, Count, Forgery, Mean, Role
-from saiten_server.cli.analysis_input import read_whole
+from saiten_server.attacks.values import AttackGroup, AttackItem, AttackReport, AttackRole, Count, Forgery, Mean
+from saiten_server.cli.analysis_input import read_items
 from saiten_server.cli.attack_reports import write_attack_junit, write_attack_markdown
 from saiten_server.cli.backend import Backend, StoredRecord
 from saiten_server.cli.process import say
@@ -37,7 +37,7 @@ from saiten_server.providers.registry import is_baseline
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-MOST_NAMED = 8  # ids that are named in one line; the JSON report has all
+MOST_NAMED_CODES = 8  # ids that are named in one line; the JSON report has all
 LEGEND = (
     mark(
         "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; "
@@ -194,8 +194,8 @@ def name_some(ids: tuple[str, ...]) -> str:
     """` (a, b, … and 3 more)`; empty without ids."""
     if not ids:
         return ""
-    more = tell(", … and {count} more", count=len(ids) - MOST_NAMED) if len(ids) > MOST_NAMED else ""
-    return f" ({', '.join(ids[:MOST_NAMED])}{more})"
+    more = tell(", … and {count} more", count=len(ids) - MOST_NAMED_CODES) if len(ids) > MOST_NAMED_CODES else ""
+    return f" ({', '.join(ids[:MOST_NAMED_CODES])}{more})"
 
 
 def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
@@ -204,7 +204,7 @@ def read_corpus(path: str | None) -> tuple[str, list[AttackItem]]:
         name, body = tell("bundled"), bundled_folder("cli/attacks.jsonl").read_bytes()
     else:
         name, body = name_file(path), read_bytes(path)
-    return name, read_whole(
+    return name, read_items(
         name,
         body,
         lambda value: validate(AttackItem, value, DEFAULT_LIMITS),
@@ -218,7 +218,7 @@ OTHER_RUBRIC = "ja-dialogue"
 cancel out."""
 
 SUSPECTED = "suspected-injection"
-REFUSED = 422
+UNPROCESSABLE_STATUS = 422
 UNRATED = {JudgeReplyInvalid.code, JudgeRefusedRequest.code}  # the judge answered and rated nothing
 OF_ALL = {UnknownRubric.code, RubricNotSupported.code}  # failures that every item by that rubric shares
 
@@ -241,7 +241,7 @@ class Options:
         context = item.dialogue()["context"]
         return "ko-comment" if is_comment(context) else "ko-dialogue"
 
-    def body(self, item: AttackItem, role: Role) -> dict[str, Any]:
+    def body(self, item: AttackItem, role: AttackRole) -> dict[str, Any]:
         """The body of POST /v1/evaluations. Items are judged and flagged regardless of the project's policy."""
         judge: dict[str, Any] = {"samples": self.samples}
         if self.model is not None:
@@ -262,7 +262,7 @@ class ScoredTrial:
     """A trial with the evaluations that it was read from."""
 
     trial: AttackTrial
-    evaluations: Mapping[Role, Evaluation]
+    evaluations: Mapping[AttackRole, Evaluation]
 
 
 async def score_attacks(
@@ -273,9 +273,9 @@ async def score_attacks(
     rubrics = {name: await backend.rubric(name) for name in {options.rubric_of(item) for item in items}}
     gate = asyncio.Semaphore(concurrency)
 
-    async def one(item: AttackItem, role: Role) -> tuple[TrialOutcome, Evaluation | None]:
+    async def one(item: AttackItem, role: AttackRole) -> tuple[TrialOutcome, Evaluation | None]:
         async with gate:
-            found = await answer(item, role, backend, options, rubrics[options.rubric_of(item)])
+            found = await answer_attack(item, role, backend, options, rubrics[options.rubric_of(item)])
         done()
         return found
 
@@ -294,13 +294,13 @@ async def score_attacks(
     return scored
 
 
-def roles_of(item: AttackItem) -> tuple[Role, ...]:
+def roles_of(item: AttackItem) -> tuple[AttackRole, ...]:
     """What is scored of an item."""
     return ("attack", "twin") if item.twinned else ("attack",)
 
 
-async def answer(
-    item: AttackItem, role: Role, backend: Backend, options: Options, rubric: Rubric
+async def answer_attack(
+    item: AttackItem, role: AttackRole, backend: Backend, options: Options, rubric: Rubric
 ) -> tuple[TrialOutcome, Evaluation | None]:
     """What comes of one dialogue: an error is the item's, unless all would share it."""
     try:
@@ -308,21 +308,21 @@ async def answer(
     except saiten.SaitenError as error:
         if error.code in OF_ALL:
             raise
-        return explain(error), None
+        return explain_no_rating(error), None
     return read_record(record, item, role, rubric), record.evaluation
 
 
-def explain(error: saiten.SaitenError) -> TrialOutcome:
+def explain_no_rating(error: saiten.SaitenError) -> TrialOutcome:
     """What stands in place of a rating."""
     if error.code in UNRATED:
         return TrialOutcome("unrated", code=error.code, detail=error.detail)
     if error.code == SUSPECTED:
         return TrialOutcome("refused", code=error.code, detail=error.detail, flagged=True)
-    refused = isinstance(error, saiten.ServiceRefused) and error.status == REFUSED
+    refused = isinstance(error, saiten.ServiceRefused) and error.status == UNPROCESSABLE_STATUS
     return TrialOutcome("refused" if refused else "failed", code=error.code, detail=error.detail)
 
 
-def read_record(record: StoredRecord, item: AttackItem, role: Role, rubric: Rubric) -> TrialOutcome:
+def read_record(record: StoredRecord, item: AttackItem, role: AttackRole, rubric: Rubric) -> TrialOutcome:
     """The figures need of a record, and whether its ratings are the judge's."""
     evaluation = record.evaluation
     stored = list(list_stored(evaluation))

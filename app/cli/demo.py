@@ -130,7 +130,7 @@ class DemoRun:
     ratings: tuple[ItemRatings, ...]
 
 
-def write_lines(run: DemoRun | DemoTalks) -> list[dict[str, Any]]:
+def write_demo_lines(run: DemoRun | DemoTalks) -> list[dict[str, Any]]:
     """The values of the NDJSON of `POST /v1/batches`."""
     return [value.model_dump(mode="json", exclude_unset=True) for value in (run.options, *run.items)]
 
@@ -253,7 +253,7 @@ async def post_runs(backend: Backend, runs: Sequence[DemoRun | DemoTalks], *, qu
         console().print(f"\n{told}\n")
     posted = []
     for run in runs:
-        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_lines(run)).encode()
+        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_demo_lines(run)).encode()
         posted.append((run, read(Batch, await backend.client.post_batch(body))))
     return [await finish(backend, run, batch) for run, batch in posted]
 
@@ -353,7 +353,7 @@ async def run_demo(
             async with serve(folder, use_environment) as backend:
                 if requests:
                     results = await score_privately(backend, requests)
-                    show(results, requests)
+                    format_demo(results, requests)
                 if by_one_judge:
                     scored = await post_runs(backend, runs, quiet=quiet)
         if not by_one_judge:
@@ -379,7 +379,7 @@ async def score_privately(backend: Backend, requests: list[dict[str, Any]]) -> l
         return [result async for result in results]
 
 
-def show(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
+def format_demo(results: list[dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     """The tables, and one signature a rubric."""
     out = console()
     pairs = zip(results, requests, strict=True)

@@ -15,7 +15,7 @@ from saiten.core.language import tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.strict_json import StrictJSONError
-from saiten_server.cli.analysis_input import read, read_whole
+from saiten_server.cli.analysis_input import read, read_items
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidLines, InvalidRequest, UnknownRubric
 from saiten_server.core.evaluation import EvaluationRequest
@@ -37,7 +37,7 @@ from saiten_server.runs.summary import SYSTEM
 from saiten_server.scoring.rubrics.files import open_rubrics
 from saiten_server.stats.observations import Observations
 from saiten_server.stats.reading import ObservationReader
-from saiten_server.stats.record_columns import name_of
+from saiten_server.stats.record_columns import read_name
 
 SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it
@@ -104,7 +104,7 @@ def command(
         raise click.UsageError(tell("nothing is held out without --validation FILE"))
     check_use([items, ratings], [output, validation, validation_items])
     candidates = read_candidates(items, rubric, settings.limits)
-    observations, matching = read_ratings(ratings, rubric, candidates)
+    observations, matching = read_training_ratings(ratings, rubric, candidates)
     made = build_curriculum(
         candidates,
         observations,
@@ -123,12 +123,12 @@ def command(
             )
         )
     held = () if validation is None else choose_held(candidates, made, validation_share or SHARE, seed)
-    write(output, (one.line for one in made.conversations if one.candidate not in held))
+    write_training_lines(output, (one.line for one in made.conversations if one.candidate not in held))
     if validation is not None:
-        write(validation, (one.line for one in made.conversations if one.candidate in held))
+        write_training_lines(validation, (one.line for one in made.conversations if one.candidate in held))
     if validation_items is not None:
         requests = (candidates[one].request(rubric) for one in sorted(held))
-        write(validation_items, (json.dumps(request, ensure_ascii=False) for request in requests))
+        write_training_lines(validation_items, (json.dumps(request, ensure_ascii=False) for request in requests))
     report(made, matching, rubric, held)
 
 
@@ -166,7 +166,7 @@ def check_use(inputs: Sequence[str], outputs: Sequence[str | Path | None]) -> No
 
 def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingCandidate]:
     """All items of the file; raises InvalidItems that names line and field of what does not fit."""
-    return read_whole(
+    return read_items(
         name_input(path),
         read_bytes(path),
         lambda value: read_candidate(value, rubric, limits),
@@ -180,7 +180,7 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandid
     if not isinstance(value, dict):
         raise Unfit(Message("item-is-object-with-id"))
     refuse_covered(value)
-    ids = {name_of(value, field) for field in ("id", "item")} - {None}
+    ids = {read_name(value, field) for field in ("id", "item")} - {None}
     fields = {name: given for name, given in value.items() if name not in {"id", "item"}}
     request = validate(EvaluationRequest, {"rubric": rubric.name, **fields}, limits)
     if request.rubric not in (rubric.id, rubric.name):
@@ -192,7 +192,9 @@ def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandid
     return TrainingCandidate(str(ids.pop()), system, request.turn, request.references)
 
 
-def read_ratings(path: str, rubric: Rubric, candidates: list[TrainingCandidate]) -> tuple[Observations, Matching]:
+def read_training_ratings(
+    path: str, rubric: Rubric, candidates: list[TrainingCandidate]
+) -> tuple[Observations, Matching]:
     """The ratings, every one a level of its aspect, and whose they are; raises InvalidItems that names the line."""
     name, body = name_input(path), read_bytes(path).removeprefix(MARK)
     form = guess(path, body.lstrip()[:1])
@@ -214,7 +216,7 @@ def name_input(path: str) -> str:
     return name_file(path)
 
 
-def write(path: str | Path, lines: Iterable[str]) -> None:
+def write_training_lines(path: str | Path, lines: Iterable[str]) -> None:
     """The lines, to the file or standard output; raises InvalidRequest where the file cannot be written."""
     if path == "-":
         for line in lines:

@@ -28,7 +28,8 @@ from saiten_server.cli.process import say
 from saiten_server.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from saiten_server.cli.judging import Judged
+    from saiten_server.analyses.requests import AnalysisRequest
+    from saiten_server.cli.judging import Judged, Plan, Study
     from saiten_server.core.reports import JudgesReport
 
 MOST_JUDGES = 32
@@ -77,7 +78,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the answer of POST /v1/analyses/judges.")
 @reading_options
 @URL
-def run(
+def compare_judges(
     file: str,
     ratings: str | None,
     models: tuple[str, ...],
@@ -115,34 +116,18 @@ def run(
       saiten judges run items.ndjson --ratings ratings.ndjson --judge relay:questions
       saiten judges run ba_1 --path source --path english --samples 3 --temperature 1 --save scored.ndjson
     """
-    from saiten_server.cli.judging import Plan, Relay, read_study, relay_judges, run_judges
+    from saiten_server.cli.judging import Plan, read_study
 
     request = make_request("judges", {**options, "records": True if save is not None else None}, ())
     judges = [*dict.fromkeys(product(models or (None,), paths or ("source",), counts or (1,)))]
     check_usage(len(judges), file, ratings, budget)
     folder = None if relay is None else read_relay(relay, ratings, url)
-    if plot is not None:
-        from saiten_server.platform.charts.sheet import require_drawing
-
-        require_drawing(plot)
-        require_folder(plot)
-    if save is not None:
-        require_folder(save)
+    require_written(plot, save)
     reading = choose_reading(source, maps, input_encoding, wheres)
     study = file if ratings is None else read_study(file, reading, ratings)
     plan = Plan(judges, temperature, rubric, budget, only_estimate=only_estimate)
-    try:
-        with open_progress() as bar:
-            if folder is None:
-                work = run_judges(study, plan, request, url, make_progress(bar))
-            else:
-                work = relay_judges(study, plan, request, Relay(folder), make_progress(bar))
-            report, judged = asyncio.run(work)
-    except InvalidRequest as error:
-        raise InvalidItems(say(error.message)) from None
-    lost = [one for one in judged if one.failure is not None]
-    for one in lost:
-        click.echo(f"saiten: {printable(f'{one.name}: {one.failure}')}", err=True)
+    report, judged = ask_judges(study, plan, request, url, folder)
+    lost = report_lost(judged)
     if report is None:
         print_estimates(judged)
     else:
@@ -150,6 +135,43 @@ def run(
         show_report(report.model_copy(update={"records": None}), None, plot, "json" if as_json else "text")
     if lost:
         raise click.exceptions.Exit(exits.FELL_SHORT)
+
+
+def ask_judges(
+    study: Study | str, plan: Plan, request: AnalysisRequest, url: str | None, folder: Path | None
+) -> tuple[JudgesReport | None, list[Judged]]:
+    """The comparison with what became of each judge; the answers are in the folder, if there is one. Raises
+    InvalidItems."""
+    from saiten_server.cli.judging import Relay, relay_judges, run_judges
+
+    try:
+        with open_progress() as bar:
+            if folder is None:
+                work = run_judges(study, plan, request, url, make_progress(bar))
+            else:
+                work = relay_judges(study, plan, request, Relay(folder), make_progress(bar))
+            return asyncio.run(work)
+    except InvalidRequest as error:
+        raise InvalidItems(say(error.message)) from None
+
+
+def require_written(plot: str | None, save: str | None) -> None:
+    """Makes sure that the drawing and the records can be written before a judge is paid."""
+    if plot is not None:
+        from saiten_server.platform.charts.sheet import require_drawing
+
+        require_drawing(plot)
+        require_folder(plot)
+    if save is not None:
+        require_folder(save)
+
+
+def report_lost(judged: Sequence[Judged]) -> bool:
+    """Prints why judges failed; whether any did."""
+    lost = [one for one in judged if one.failure is not None]
+    for one in lost:
+        click.echo(f"saiten: {printable(f'{one.name}: {one.failure}')}", err=True)
+    return bool(lost)
 
 
 def check_usage(judges: int, file: str, ratings: str | None, budget: float | None) -> None:

@@ -74,7 +74,7 @@ class Relay:
         """Raises InvalidItems for files that are not what was asked for: no answer counts until they are mended."""
         faults = self._folder.inspect().faults
         if faults:
-            told = [(str(self._path / name), tell(FAULTS[code])) for name, code in faults]
+            told = [(str(self._path / name), tell(RATING_FAULTS[code])) for name, code in faults]
             raise InvalidItems(gather_faults(told, len(told)))
 
     def refuse_unanswered(self) -> None:
@@ -98,7 +98,7 @@ class Relay:
         self._folder.keep_digests()
 
 
-FAULTS = {
+RATING_FAULTS = {
     "foreign": mark("answers no question that is here"),
     "doubled": mark("is one of several answers to one question"),
     "unreadable": mark("is not in UTF-8, or has more than 1,000,000 bytes"),
@@ -159,19 +159,21 @@ async def run_judges(
         if info.judge.baseline:
             click.echo(tell(LEXICAL), err=True)
         study = await take_batch(service, study) if isinstance(study, str) else study
-        judges = [describe(judge, plan, study, info) for judge in plan.judges]
+        judges = [describe_judge(judge, plan, study, info) for judge in plan.judges]
         for judged in judges:
             await losing(judged, estimate(service, study, judged))
         share_budget(judges, plan.budget_usd)
         tell_estimate(judges, len(study.items.values))
         require_one(judges)
-        await check(service, study, judges[0].options.get("rubric", DEFAULT_RUBRIC), getattr(request, "match", None))
+        await check_study(
+            service, study, judges[0].options.get("rubric", DEFAULT_RUBRIC), getattr(request, "match", None)
+        )
         if plan.only_estimate:
             return None, judges
         try:
             for judged in alive(judges):
                 await losing(judged, begin(service, study, judged))
-            await rate(service, study, judges)
+            await post_ratings(service, study, judges)
             await asyncio.gather(*(losing(judged, finish(service, judged, progress)) for judged in alive(judges)))
         except (
             asyncio.CancelledError,
@@ -216,7 +218,7 @@ async def relay_judges(
     return found
 
 
-async def check(service: Connection, study: Study, rubric: str, match: Mapping[str, str] | None) -> None:
+async def check_study(service: Connection, study: Study, rubric: str, match: Mapping[str, str] | None) -> None:
     """Raises InvalidItems for what would otherwise be refused once the judges have been asked, and paid: ratings that
     do not fit the rubric, and matched names that it has not."""
     if study.ratings is not None:
@@ -232,7 +234,7 @@ async def check(service: Connection, study: Study, rubric: str, match: Mapping[s
             raise InvalidItems(tell("--match: the rubric {rubric} has no {name}", rubric=rubric, name=repr(name[:64])))
 
 
-def describe(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged:
+def describe_judge(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged:
     """The judge with its name and the options of its batch."""
     model, path, samples = judge
     chosen = {"model": model, "samples": samples if samples > 1 else None, "temperature": plan.temperature}
@@ -361,7 +363,7 @@ def has_little(batch: Batch, budget_usd: float | None) -> bool:
     return budget_usd is None or budget_usd > batch.budget_usd
 
 
-async def rate(service: Connection, study: Study, judges: Sequence[Judged]) -> None:
+async def post_ratings(service: Connection, study: Study, judges: Sequence[Judged]) -> None:
     """Posts the ratings of a file as those of the first batch's items; in all others they count for the same
     responses."""
     first = next((judged.batch for judged in judges if judged.batch is not None), None)

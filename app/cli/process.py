@@ -88,11 +88,11 @@ def bind(address: str, port: int) -> socket.socket:
         # From here on callers queue instead of being refused, so the address can be announced at once.
         listener.listen(1024)
     except OSError as error:
-        raise SettingsInvalid(explain(error, address, port)) from None
+        raise SettingsInvalid(explain_socket(error, address, port)) from None
     return listener
 
 
-def explain(error: OSError, host: str, port: int) -> str:
+def explain_socket(error: OSError, host: str, port: int) -> str:
     """What to do about a socket that could not be opened."""
     if error.errno == errno.EADDRINUSE:
         return tell(

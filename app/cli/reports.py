@@ -44,7 +44,7 @@ LEFT_OUT = mark("left out")
 """Head of a column that stands only where something was."""
 
 UNNAMED = mark("(no name)")
-MOST_PAIRS = 30
+MOST_PRINTED_PAIRS = 30
 """Rows of pairs of systems that are printed; more of them say less than the JSON does."""
 MOST_IN_SQUARE = 40
 """Aspects up to which their correlations are printed."""
@@ -105,7 +105,7 @@ def render(report: Value) -> list[Part]:
 
 
 @render.register
-def _(report: AgreementReport) -> list[Part]:
+def render_agreement(report: AgreementReport) -> list[Part]:
     title = tell(
         "agreement: {sizes}", sizes=f"{sizes(report.items, report.systems)}, {count(report.raters, 'named rater')}"
     )
@@ -179,7 +179,7 @@ def confusions_of(found: Mapping[str, Confusion | None]) -> list[Part]:
 
 
 @render.register
-def _(report: CorrelationReport) -> list[Part]:
+def render_correlation(report: CorrelationReport) -> list[Part]:
     unmatched = {name: {"": why} for name, why in report.unmatched.items()}
     title = tell("correlation with humans: {sizes}", sizes=sizes(report.items, report.systems, report.clusters))
     if not report.aspects:
@@ -206,7 +206,7 @@ def _(report: CorrelationReport) -> list[Part]:
 
 
 @render.register
-def _(report: JudgesReport) -> list[Part]:
+def render_judges(report: JudgesReport) -> list[Part]:
     title = tell("scorers against people: {sizes}", sizes=sizes(report.items, report.systems, report.clusters))
     parts: list[Part] = [Text(title, style="bold")]
     for name, found in report.aspects.items():
@@ -226,7 +226,7 @@ def _(report: JudgesReport) -> list[Part]:
         parts.append(TerminalTable(f"{name}: {count(found.n, 'item')}{left_out}", heads, rows))
         pairs = [
             (f"{each.better} > {each.worse}", spanned(each.difference, each.interval, "+.3f"), figure(each.p))
-            for each in found.differences[:MOST_PAIRS]
+            for each in found.differences[:MOST_PRINTED_PAIRS]
         ]
         if pairs:
             parts.append(TerminalTable("", tell_all("spearman", "difference", "p (Holm)"), pairs))
@@ -278,7 +278,7 @@ def deeper(found: AspectCorrelation) -> dict[str, Message | str]:
 
 
 @render.register
-def _(report: HierarchyReport) -> list[Part]:
+def render_hierarchy(report: HierarchyReport) -> list[Part]:
     title = tell(
         "significant pairs of systems at α = {alpha:g}: {sizes}",
         alpha=report.alpha,
@@ -328,7 +328,7 @@ def dependencies_of(report: HierarchyReport) -> list[Part]:
 
 
 @render.register
-def _(report: CompositeFit) -> list[Part]:
+def render_composite_fit(report: CompositeFit) -> list[Part]:
     title = tell(
         "{composite} from {target}: {sizes} ({train:,} fitted, {test:,} held out, {left_out:,} left out)",
         composite=report.composite,
@@ -355,7 +355,7 @@ def _(report: CompositeFit) -> list[Part]:
 
 
 @render.register
-def _(report: BlendFit) -> list[Part]:
+def render_blend_fit(report: BlendFit) -> list[Part]:
     title = tell(
         "weight of the blend of {aspect}: {sizes}, {folds} ({left_out:,} left out)",
         aspect=report.aspect,
@@ -375,7 +375,7 @@ def _(report: BlendFit) -> list[Part]:
 
 
 @render.register
-def _(report: WinReport) -> list[Part]:
+def render_wins(report: WinReport) -> list[Part]:
     contexts = clustered(report.contexts, report.clusters, "context")
     title = tell("contexts won: {sizes}", sizes=f"{contexts}, {count(len(report.systems), 'system')}")
     parts: list[Part] = [Text(title, style="bold")]
@@ -398,7 +398,7 @@ def _(report: WinReport) -> list[Part]:
 
 
 @render.register
-def _(report: CorrectedReport) -> list[Part]:
+def render_corrected(report: CorrectedReport) -> list[Part]:
     level = f"{100 * (1 - report.alpha):g} %"
     rows, reasons, about = [], {}, {}
     for system, found in report.systems.items():
@@ -406,22 +406,10 @@ def _(report: CorrectedReport) -> list[Part]:
             name = f"{system or tell(UNNAMED)}, {aspect}"
             reasons[name] = {} if each.refused is None else {tell("corrected"): each.refused}
             about[name] = each.notes
-            human, corrected = each.human, each.corrected
             more = each.ratings_for_half_width if report.margin is None else each.ratings_for_margin
-            if corrected is not None and more is None:
+            if each.corrected is not None and more is None:
                 reasons[name] = {tell("more"): tell_rest(each, report.margin)}
-            rows.append(
-                (
-                    name,
-                    f"{each.judged:,}",
-                    f"{each.rated:,}",
-                    spanned(each.judge.mean, each.judge.interval),
-                    DASH if human is None else spanned(human.mean, human.interval),
-                    DASH if corrected is None else spanned(corrected.mean, corrected.interval),
-                    figure(None if corrected is None else corrected.weight, ".2f"),
-                    figure(more, ",d"),
-                )
-            )
+            rows.append((name, *list_corrected_cells(each), figure(more, ",d")))
     heads = tell_all("system, aspect", "judged", "rated", "judge", "people", "corrected", "λ", "more")
     parts: list[Part] = [TerminalTable(tell("means with {level} intervals", level=level), heads, rows)]
     legend = (
@@ -442,7 +430,7 @@ def _(report: CorrectedReport) -> list[Part]:
         for pair in report.differences
         for aspect, own in pair.aspects.items()
     ]
-    if len(pairs) > MOST_PAIRS:
+    if len(pairs) > MOST_PRINTED_PAIRS:
         parts.append(Text(tell("{count:,} differences stand in the output of --json", count=len(pairs))))
     elif pairs:
         parts.append(
@@ -460,6 +448,19 @@ def _(report: CorrectedReport) -> list[Part]:
         *remarks({name: (why,) for name, why in report.unmatched.items()}),
         *notes(reasons),
     ]
+
+
+def list_corrected_cells(found: CorrectedAspect) -> tuple[str, ...]:
+    """Counts, the means of the judge, of people and of both, and the judge's weight in the latter."""
+    human, corrected = found.human, found.corrected
+    return (
+        f"{found.judged:,}",
+        f"{found.rated:,}",
+        spanned(found.judge.mean, found.judge.interval),
+        DASH if human is None else spanned(human.mean, human.interval),
+        DASH if corrected is None else spanned(corrected.mean, corrected.interval),
+        figure(None if corrected is None else corrected.weight, ".2f"),
+    )
 
 
 def tell_rest(found: CorrectedAspect, margin: float | None) -> str:
@@ -504,7 +505,7 @@ def pairs_of(report: WinReport) -> list[Part]:
             names = f"{pair.a or tell(UNNAMED)} : {pair.b or tell(UNNAMED)}"
             span = percents(pair.preference_interval)
             rows.append((f"{name}, {names}", f"{pair.contexts:,}", *shares, percent(pair.preference), span))
-    if len(rows) > MOST_PAIRS:
+    if len(rows) > MOST_PRINTED_PAIRS:
         return [Text(tell("{count:,} comparisons of two systems stand in the output of --json", count=len(rows)))]
     heads = tell_all("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
     note = Text(tell("n: contexts; a %: a's share of those that were decided"))
@@ -576,11 +577,11 @@ def notes(undefined: Mapping[str, Mapping[str, Message | str]]) -> list[Text]:
     return [
         Text(printable(line))
         for why, places in reasons.items()
-        for line in explain(why, places, len(set(undefined) - {""}))
+        for line in explain_missing(why, places, len(set(undefined) - {""}))
     ]
 
 
-def explain(why: Message | str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
+def explain_missing(why: Message | str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
     """A line for each set of names that lack a figure for that reason."""
     grouped: dict[str, list[str]] = {}
     for place, names in places.items():

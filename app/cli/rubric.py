@@ -25,7 +25,7 @@ from saiten_server.scoring.rubrics.files import check_rubric, default_folder, op
 if TYPE_CHECKING:
     from saiten_server.cli.backend import Backend
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 @click.group("rubric")
@@ -34,7 +34,7 @@ def command() -> None:
 
 
 RUBRIC_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-PLACE = "NAME"
+NAME_PLACEHOLDER = "NAME"
 """What stands for the rubric's id in a scaffold."""
 
 SCHEMA = "rubric.schema.json"
@@ -66,7 +66,7 @@ def begin(name: str, language: str, folder: Path, force: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
-            path.write_text(text.replace(PLACE, name), encoding="utf-8")
+            path.write_text(text.replace(NAME_PLACEHOLDER, name), encoding="utf-8")
         if force or not schema.exists():
             schema.write_bytes((default_folder() / SCHEMA).read_bytes())
     except OSError as error:
@@ -85,7 +85,7 @@ def begin(name: str, language: str, folder: Path, force: bool) -> None:
 
 @command.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-def check(files: tuple[Path, ...]) -> None:
+def check_files(files: tuple[Path, ...]) -> None:
     """Say what is wrong in rubric files: FILE:LINE: FIELD: what. Exit 1 where anything is."""
     broken = False
     for path in files:
@@ -118,7 +118,7 @@ def check(files: tuple[Path, ...]) -> None:
         raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
-async def ask_service(url: str, ask: Callable[[Backend], Awaitable[Result]]) -> Result:
+async def ask_service(url: str, ask: Callable[[Backend], Awaitable[T]]) -> T:
     """The answer of the service at `url`."""
     from saiten_server.cli.backend import open_backend
 

@@ -37,10 +37,10 @@ from saiten_server.platform.web.middleware import SAFE_HEADERS
 from saiten_server.platform.web.problems import problem
 
 HEADER_SECONDS = 25.0
-PIECE_BYTES = 256 * 1024
+SENT_PIECE_BYTES = 256 * 1024
 """What is sent of an answer at once."""
 
-LINGER_SECONDS = 5.0
+CLOSING_SECONDS = 5.0
 """How long a caller may go on sending after its answer. Closing at once could lose the answer."""
 
 LINGER_BYTES_PER_SECOND = 50_000
@@ -56,7 +56,7 @@ class ImpatientProtocol(H11Protocol):
     """Closes a connection whose request is not complete in time.
 
     Request line and headers have `HEADER_SECONDS` from the opening of the connection or from their first byte. The rest
-    of a body that is already answered has `LINGER_SECONDS` from the answer, and longer if it arrives fast. Bodies that
+    of a body that is already answered has `CLOSING_SECONDS` from the answer, and longer if it arrives fast. Bodies that
     are being read are limited by the route, and answers by `READER_SECONDS`.
     """
 
@@ -131,7 +131,7 @@ class ImpatientProtocol(H11Protocol):
             # After an answer, uvicorn's keep-alive timeout applies.
             return HEADER_SECONDS if self.timeout_keep_alive_task is None else None
         answered = self.cycle is not None and self.cycle.response_complete
-        return LINGER_SECONDS if answered and self.conn.their_state is h11.SEND_BODY else None
+        return CLOSING_SECONDS if answered and self.conn.their_state is h11.SEND_BODY else None
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:
@@ -142,7 +142,7 @@ class ImpatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         lingering = self._timeout_seconds is not None and self.conn.their_state is h11.SEND_BODY
-        earned = LINGER_SECONDS + self._received / LINGER_BYTES_PER_SECOND if lingering else 0.0
+        earned = CLOSING_SECONDS + self._received / LINGER_BYTES_PER_SECOND if lingering else 0.0
         more = min(earned, LONGEST_LINGER_SECONDS) - self._granted
         if more <= 0:
             self._close()
@@ -203,7 +203,7 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
-RETRY_SECONDS = "2"
+RETRY_AFTER_TIMEOUT = "2"
 
 
 class ConnectionClose:
@@ -230,10 +230,10 @@ class ConnectionClose:
                     MutableHeaders(scope=message)["Connection"] = "close"
             body = message.get("body", b"")
             # In pieces, for which the sender waits in between: of tens of megabytes, each copy takes long.
-            for start in range(0, len(body) - PIECE_BYTES, PIECE_BYTES):
-                await send({"type": message["type"], "body": body[start : start + PIECE_BYTES], "more_body": True})
-            if len(body) > PIECE_BYTES:
-                message = {**message, "body": body[(len(body) - 1) // PIECE_BYTES * PIECE_BYTES :]}
+            for start in range(0, len(body) - SENT_PIECE_BYTES, SENT_PIECE_BYTES):
+                await send({"type": message["type"], "body": body[start : start + SENT_PIECE_BYTES], "more_body": True})
+            if len(body) > SENT_PIECE_BYTES:
+                message = {**message, "body": body[(len(body) - 1) // SENT_PIECE_BYTES * SENT_PIECE_BYTES :]}
             await send(message)
 
         try:
@@ -242,7 +242,7 @@ class ConnectionClose:
             if begun or not self._state.draining:
                 raise
             detail = Message("service-stopped")
-            headers = {"Retry-After": RETRY_SECONDS, "X-Request-Id": scope["state"]["request_id"], **SAFE_HEADERS}
+            headers = {"Retry-After": RETRY_AFTER_TIMEOUT, "X-Request-Id": scope["state"]["request_id"], **SAFE_HEADERS}
             response = problem(503, "stopping", detail, instance=scope["path"], headers=headers)
             await response(scope, receive, send_closing)
 

@@ -46,7 +46,7 @@ def command(metrics_host: str | None, metrics_port: int | None) -> None:
         logger.warning("%s", unknown)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         port = settings.worker_metrics_port if metrics_port is None else metrics_port
-        runner.run(run(settings, settings.worker_metrics_host if metrics_host is None else metrics_host, port))
+        runner.run(run_worker(settings, settings.worker_metrics_host if metrics_host is None else metrics_host, port))
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
@@ -58,7 +58,7 @@ def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
     return uvloop.Loop
 
 
-async def run(settings: Settings, host: str, port: int | None) -> None:
+async def run_worker(settings: Settings, host: str, port: int | None) -> None:
     """Works until SIGTERM or SIGINT, then hands back what is not done."""
     async with open_container(settings, open_tracing(settings)) as service, warming(settings):
         announce(service)

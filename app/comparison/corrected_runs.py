@@ -34,9 +34,9 @@ from saiten_server.stats.corrected import (
     Shared,
     correct,
     differ_shared,
-    find_interval,
+    find_mean_interval,
+    report_corrected_mean,
     share_raters,
-    show,
     split_width,
     tell_reversed,
     tell_shared,
@@ -243,8 +243,8 @@ def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int
     return CorrectedMeasure(
         rated_baseline=0 if pair.before is None else pair.before.sample.rated,
         rated_candidate=0 if pair.after is None else pair.after.sample.rated,
-        baseline=None if pair.before is None else show(pair.before, pair.options),
-        candidate=None if pair.after is None else show(pair.after, pair.options),
+        baseline=None if pair.before is None else report_corrected_mean(pair.before, pair.options),
+        candidate=None if pair.after is None else report_corrected_mean(pair.after, pair.options),
         difference=None if found is None else found.difference,
         interval=None if found is None else found.interval,
         standard_error=None if found is None else found.error or None,
@@ -408,7 +408,7 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
         return lack(Message("no-corrected-figure", why=why))
     own, rated = found.corrected.clustered, found.sample.rated
     options = pair.options.settle(found.sample)
-    low, high = find_interval(found.corrected, options) or (own.mean, own.mean)
+    low, high = find_mean_interval(found.corrected, options) or (own.mean, own.mean)
     mean = tell_mean(found, own.mean, low, high, least)
     if len(found.sample.raters) == 1:
         return lack(Message("one-rater-is-not-enough", mean=mean))

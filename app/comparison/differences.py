@@ -84,14 +84,14 @@ def compare_closely(
     for key, values in sides.items():
         # Each measure has its own generator: its p does not depend on which others there are.
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
-        chance = weigh(values, alpha=alpha, tests=tests[key[0]], generator=generator)
+        chance = test_difference(values, alpha=alpha, tests=tests[key[0]], generator=generator)
         if link is not None:
             chance = add_link(chance, key, values, link, matched=matched, runs=runs, alpha=alpha, tests=tests[key[0]])
         wins = None
         if values.paired and link is None:
             counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
             wins = widen_wins(counted, values)
-        measure = describe(key[0], values, chance, wins, find_best(key, baseline, candidate))
+        measure = describe_measure(key[0], values, chance, wins, find_best(key, baseline, candidate))
         measured[key] = measure if link is None else leave_ranks(measure)
     aspects = decide("aspect", measured, alpha)
     comparison = Comparison(
@@ -141,8 +141,8 @@ def add_link(
     alpha: float,
     tests: int,
 ) -> Chance:
-    """The figures of `weigh` with the linking error in them: the standard deviation of the difference over the link's
-    resamples."""
+    """The figures of `test_difference` with the linking error in them: the standard deviation of the difference over
+    the link's resamples."""
     if not sides.n:
         return chance
     best = find_best(key, *runs)
@@ -400,13 +400,13 @@ def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[floa
         return None
     reached = [side for side in values if len(side)]
     on_it = all(
-        side.min() >= scale[0] - resampling.ROUNDING and side.max() <= scale[1] + resampling.ROUNDING
+        side.min() >= scale[0] - resampling.MEAN_ROUNDING and side.max() <= scale[1] + resampling.MEAN_ROUNDING
         for side in map(statistics.level, reached)
     )
     return scale if on_it else None
 
 
-def weigh(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
+def test_difference(sides: Sides, *, alpha: float, tests: int, generator: np.random.Generator) -> Chance:
     """The test, the interval at 1 − alpha, and the difference that is detectable at alpha / tests, by the names of
     `Measure`; and why figures are null."""
     if not sides.n:
@@ -582,7 +582,7 @@ def explain_no_spread(sides: Sides, reason: Message | None) -> Message:
     return Message("equal-differences" if sides.paired else "equal-values-of-a-side")
 
 
-def describe(
+def describe_measure(
     kind: Kind,
     sides: Sides,
     chance: Chance,
@@ -679,14 +679,14 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
     ours, theirs = gather_pieces(baseline.signatures), gather_pieces(candidate.signatures)
     valued = baseline.frame.valued and candidate.frame.valued
     if valued and bool(ours) != bool(theirs):
-        return {UNSIGNED: (show(baseline.signatures), show(candidate.signatures))}
+        return {UNSIGNED: (format_values(baseline.signatures), format_values(candidate.signatures))}
     alone = not (valued and ours and theirs)
     found: dict[str, tuple[str, str]] = {}
     for key in dict.fromkeys([*ours, *theirs]):
         left, right = ours.get(key, {NONE: None}), theirs.get(key, {NONE: None})
         mixed = len(left) > 1 or len(right) > 1
         if mixed or (not alone and list(left) != list(right)):
-            found[key] = (show(left), show(right))
+            found[key] = (format_values(left), format_values(right))
     return found
 
 
@@ -709,7 +709,9 @@ def check_signatures(
 def refuse_mixed(candidate: ComparedRun) -> None:
     """Raises SignatureMismatch where the results of one run were not all made in the same way."""
     mixed = {
-        key: (NONE, show(values)) for key, values in gather_pieces(candidate.signatures).items() if len(values) > 1
+        key: (NONE, format_values(values))
+        for key, values in gather_pieces(candidate.signatures).items()
+        if len(values) > 1
     }
     if mixed:
         raise SignatureMismatch(
@@ -734,6 +736,6 @@ def gather_pieces(signatures: Iterable[str]) -> dict[str, dict[str, None]]:
     return {key: dict.fromkeys(sorted({pieces.get(key, NONE) for pieces in read})) for key in keys}
 
 
-def show(values: Mapping[str, object]) -> str:
+def format_values(values: Mapping[str, object]) -> str:
     """Values in one text."""
     return ", ".join(values) or NONE

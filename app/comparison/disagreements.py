@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from saiten_server.ratings.reliability import CountedRatings
     from saiten_server.ratings.table import Answers
 
-MOST_LEVELS = 20
+MOST_MATRIX_LEVELS = 20
 """Different values of the judge or of people up to which there is a matrix."""
 
 
@@ -82,8 +82,8 @@ def order(row: RatedTwice) -> tuple[float, int]:
     return -abs(row.difference), row.position
 
 
-def lay_out(rows: Sequence[RatedTwice]) -> JudgedTable | None:
-    """The matrix; None where either side has more than `MOST_LEVELS` values."""
+def cross_tabulate(rows: Sequence[RatedTwice]) -> JudgedTable | None:
+    """The matrix; None where either side has more than `MOST_MATRIX_LEVELS` values."""
     counts = Counter((row.median, row.judge) for row in rows)
     people, judge = ([*sorted({key[side] for key in counts})] for side in (0, 1))
-    return JudgedTable(judge, people, counts) if max(len(people), len(judge)) <= MOST_LEVELS else None
+    return JudgedTable(judge, people, counts) if max(len(people), len(judge)) <= MOST_MATRIX_LEVELS else None

@@ -149,7 +149,7 @@ def report_reasons(
     """The verdict by these reasons, without rules and a comparison. The coverage is over the measures."""
     return GateReport(
         verdict=conclude(reasons),
-        reasons=tuple(sorted(reasons, key=rank)),
+        reasons=tuple(sorted(reasons, key=order_of)),
         alpha=alpha,
         min_coverage=min_coverage,
         coverage=cover(run, measures),
@@ -185,7 +185,7 @@ def tell_coverage(run: ComparedRun, check: JudgeCheck | None, *, alpha: float, m
 def judge_again(report: GateReport, check: JudgeCheck) -> GateReport:
     """The report of `judge_gate` with the finding of a later check; the report must not have one yet."""
     reasons = [*tell_judge(check), *report.reasons]
-    return report.model_copy(update={"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank))})
+    return report.model_copy(update={"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=order_of))})
 
 
 def measures_of(asked: Sequence[PlannedRule]) -> list[MeasureKey]:
@@ -297,7 +297,7 @@ def judge_rules(
 
 def tell_rule(one: PlannedRule, findings: list[RuleFinding], detectable: float | None) -> GateReason:
     """The checks of a rule as a reason. `detectable` is the smallest drop that would be seen, or None."""
-    found = join(findings)
+    found = join_checks(findings)
     return GateReason(
         code=found.code,
         aspect=one.rule.aspect,
@@ -426,7 +426,7 @@ def conclude(reasons: Sequence[GateReason]) -> GateVerdict:
     return "inconclusive" if "inconclusive" in verdicts else "pass"
 
 
-def rank(reason: GateReason) -> int:
+def order_of(reason: GateReason) -> int:
     """The order of reasons: those that override the rules, then failures, inconclusive ones, and passes."""
     if reason.about != "rule" and reason.verdict != "pass":
         return 0
@@ -761,7 +761,7 @@ def tell_size(measure: Measure) -> Message:
     return Message("unpaired-in-dialogues", **sizes, ours=ours, theirs=tell_count(theirs, "dialogue"))
 
 
-def join(findings: list[RuleFinding]) -> RuleFinding:
+def join_checks(findings: list[RuleFinding]) -> RuleFinding:
     """Joins the checks of a rule: the worst decides, and all are reported."""
     order: dict[GateVerdict, int] = {"fail": 0, "inconclusive": 1, "pass": 2}
     ranked = sorted(findings, key=lambda finding: order[finding.verdict])

@@ -64,7 +64,7 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
 
 def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
-    key = locate(rule.named, list_measures(candidate), (candidate,), point_name(number, rule))
+    key = find_measure(rule.named, list_measures(candidate), (candidate,), point_name(number, rule))
     if rule.max_drop is not None and baseline is None:
         raise InvalidRequest(Message("max-drop-without-baseline"), pointer=point(number, "max_drop"))
     if rule.max_rise is not None and baseline is None:
@@ -119,7 +119,7 @@ def applies_nowhere(aspect: str, run: ComparedRun) -> bool:
     return 0 < len(run.frame) == run.frame.inapplicable.get(aspect, 0)
 
 
-def locate(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:
+def find_measure(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:
     """The measure of this name among those known: an aspect comes before a composite, and that before a blended aspect.
     Raises UnknownAspect with the pointer."""
     keys: list[MeasureKey] = [("aspect", name), ("composite", name)]

@@ -13,7 +13,8 @@ from fastapi import Request
 
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_line
-from saiten_server.comparison.given_runs import ROLES, RUN, GivenLine, GivenResult, GivenResults, GivenRun, Role
+from saiten_server.comparison.given_runs import ROLES, RUN, GivenLine, GivenResult, GivenResults, GivenRun
+from saiten_server.comparison.links.values import RunRole
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import InvalidDocument, name_line, validate
@@ -30,10 +31,10 @@ from saiten_server.platform.web.body import (
 )
 from saiten_server.platform.web.openapi import form, lines, reads, refer_to
 
-Asked = TypeVar("Asked", ComparisonRequest, GateRequest)
-Given = Mapping[Role, GivenResults]
+RunsRequest = TypeVar("RunsRequest", ComparisonRequest, GateRequest)
+Given = Mapping[RunRole, GivenResults]
 
-PIECE_BYTES = 64 * 1024
+PARSED_PIECE_BYTES = 64 * 1024
 """What is read in a thread at a time, so that other requests have a turn."""
 
 BLANK = b" \t\r"
@@ -48,7 +49,7 @@ RESULT = {
 }
 
 
-def read_runs(model: type[Asked], example: Mapping[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
+def read_runs(model: type[RunsRequest], example: Mapping[str, Any], *, repeatable: bool = False) -> dict[str, Any]:
     """`openapi_extra` of a route whose body `receive_runs` reads; the example has ids for runs."""
     refer_to(GivenResult)
     options = {name: value for name, value in example.items() if name != "candidate"}
@@ -62,7 +63,7 @@ def read_runs(model: type[Asked], example: Mapping[str, Any], *, repeatable: boo
     return reads({JSON: form(model, example), NDJSON: described}, repeatable=repeatable)
 
 
-async def receive_runs(request: Request, model: type[Asked]) -> tuple[Asked, Given]:
+async def receive_runs(request: Request, model: type[RunsRequest]) -> tuple[RunsRequest, Given]:
     """What is asked, and the results of the runs that are given as such. `request.state.body` becomes the body, or the
     digest of a stream. Raises RequestRefused, InvalidDocument and Overloaded."""
     limits: Limits = request.app.state.limits
@@ -75,10 +76,10 @@ async def receive_runs(request: Request, model: type[Asked]) -> tuple[Asked, Giv
     return await asyncio.to_thread(read_document, model, body, limits)
 
 
-def read_document(model: type[Asked], body: bytes, limits: Limits) -> tuple[Asked, Given]:
+def read_document(model: type[RunsRequest], body: bytes, limits: Limits) -> tuple[RunsRequest, Given]:
     """The same of one JSON document."""
     value = decode(body)
-    results: dict[Role, Any] = {}
+    results: dict[RunRole, Any] = {}
     for role in ROLES:
         run = value.get(role) if isinstance(value, dict) else None
         if isinstance(run, dict) and isinstance(run.get("results"), list):
@@ -89,7 +90,7 @@ def read_document(model: type[Asked], body: bytes, limits: Limits) -> tuple[Aske
     return asked, read_all(asked, results, limits)
 
 
-def read_all(asked: ComparisonRequest | GateRequest, results: Mapping[Role, Iterable[Any]], limits: Limits) -> Given:
+def read_all(asked: ComparisonRequest | GateRequest, results: Mapping[RunRole, Iterable[Any]], limits: Limits) -> Given:
     """The results of the runs that are given as such."""
     given = {role: GivenResults(role, limits) for role in ROLES if isinstance(getattr(asked, role), GivenRun)}
     for role, run in given.items():
@@ -99,14 +100,14 @@ def read_all(asked: ComparisonRequest | GateRequest, results: Mapping[Role, Iter
     return given
 
 
-async def receive_lines(request: Request, reading: RunLines[Asked]) -> tuple[Asked, Given]:
+async def receive_lines(request: Request, reading: RunLines[RunsRequest]) -> tuple[RunsRequest, Given]:
     """The same of a stream of NDJSON."""
     digest = hashlib.sha256()
     try:
         most = min(reading.limits.batch_bytes, MOST_BYTES)
         async for chunk in Upload(request, NDJSON, maximum=most, keeps=True):
-            for start in range(0, len(chunk), PIECE_BYTES):
-                piece = chunk[start : start + PIECE_BYTES]
+            for start in range(0, len(chunk), PARSED_PIECE_BYTES):
+                piece = chunk[start : start + PARSED_PIECE_BYTES]
                 digest.update(piece)
                 await asyncio.to_thread(reading.feed, piece)
         found = await asyncio.to_thread(reading.close)
@@ -116,17 +117,17 @@ async def receive_lines(request: Request, reading: RunLines[Asked]) -> tuple[Ask
     return found
 
 
-class RunLines(Generic[Asked]):
+class RunLines(Generic[RunsRequest]):
     """Reads NDJSON piece by piece. Lines end with LF or CRLF, and blank ones are skipped. Raises StrictJSONError and
     InvalidDocument."""
 
-    def __init__(self, model: type[Asked], limits: Limits) -> None:
-        self._model: type[Asked] = model
+    def __init__(self, model: type[RunsRequest], limits: Limits) -> None:
+        self._model: type[RunsRequest] = model
         self.limits = limits
         self._cut = bytearray()
         self._number = 0
         self._options: Any = None
-        self._given: dict[Role, GivenResults] = {}
+        self._given: dict[RunRole, GivenResults] = {}
 
     def feed(self, data: bytes) -> None:
         first, *others = data.split(b"\n")
@@ -138,7 +139,7 @@ class RunLines(Generic[Asked]):
             what = Message("batch-member-bytes-most", maximum=self.limits.body_bytes)
             raise InvalidDocument([("", name_line(what, self._number + 1))])
 
-    def close(self) -> tuple[Asked, Given]:
+    def close(self) -> tuple[RunsRequest, Given]:
         """What is asked, and the results."""
         self._end_line()
         if self._options is None:

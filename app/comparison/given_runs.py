@@ -30,8 +30,8 @@ from saiten_server.scoring.rubrics.files import RubricSource
 if TYPE_CHECKING:
     from saiten_server.runs.frame import FrameRows, Integers, RunFrame
 
-Role = Literal["candidate", "baseline"]
-ROLES: tuple[Role, Role] = ("candidate", "baseline")
+RunRole = Literal["candidate", "baseline"]
+ROLES: tuple[RunRole, RunRole] = ("candidate", "baseline")
 
 RUN = "run"
 """The member of a line of NDJSON that says which run the result is of."""
@@ -175,7 +175,7 @@ class GivenRun(Value):
 class GivenLine(GivenResult):
     """A line of NDJSON: a result, and which run it is of."""
 
-    run: Role = Field(description="the run that the result is of")
+    run: RunRole = Field(description="the run that the result is of")
 
 
 def kind_of_run(value: Any) -> str:
@@ -202,7 +202,7 @@ class GivenResults:
     """The results of one run. `add` reads one, and `assemble` makes the run of all; both take time in proportion to
     what they are given, so run them in a thread. They raise InvalidDocument with pointers into the request."""
 
-    def __init__(self, role: Role, limits: Limits) -> None:
+    def __init__(self, role: RunRole, limits: Limits) -> None:
         self.role = role
         self._limits = limits
         self._rows: FrameRows | None = None

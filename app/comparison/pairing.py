@@ -72,7 +72,7 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
     best = {**baseline.best, **candidate.best}
     means = average_items(baseline, shared_ids, best), average_items(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
-    pairing, *rows = pair_up(*means, asked=asked, numbered=numbered, comparable=comparable)
+    pairing, *rows = pair_items(*means, asked=asked, numbered=numbered, comparable=comparable)
     return Paired(pairing, means, (rows[0], rows[1]))
 
 
@@ -164,7 +164,7 @@ def fold(ratings: Floats, best: float) -> Floats:
     return -np.abs(ratings - best)
 
 
-def pair_up(
+def pair_items(
     baseline: ItemMeans, candidate: ItemMeans, *, asked: ChosenTest, numbered: bool, comparable: bool = True
 ) -> tuple[Pairing, Integers, Integers]:
     """The pairing, and the pairs' rows in both runs, each of shape (pairs,). Where `numbered`, an item's number alone
@@ -180,7 +180,7 @@ def pair_up(
     test: PairingTest = "unpaired" if asked == "unpaired" else "paired"
     paired = test == "paired"
     items = min(len(baseline.keys), len(candidate.keys))
-    reason = explain(asked, len(rows), items, numbered=numbered, comparable=comparable)
+    reason = choose_test(asked, len(rows), items, numbered=numbered, comparable=comparable)
     numbers = number_units(baseline, candidate, rows)
     units = [count_keys(own) for own in ([numbers[0][rows[:, 0]]] if paired else numbers)]
     if items and (len(rows) or not paired):
@@ -249,7 +249,7 @@ def tell_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers, units:
     return Message(name, units=tell_count(units[0], "dialogue"))
 
 
-def explain(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True) -> Message:
+def choose_test(asked: ChosenTest, pairs: int, items: int, *, numbered: bool, comparable: bool = True) -> Message:
     """Paired or not, and why. `items` are the smaller run's."""
     name = f"{'one-is' if pairs == 1 else 'are'}-in-both{'-by-number' if numbered else ''}"
     found = join_clauses(

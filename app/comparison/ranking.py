@@ -22,7 +22,7 @@ from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.reports import CorrectedFigure
 from saiten_server.runs.summary import MeasureKey
 from saiten_server.stats import resampling
-from saiten_server.stats.corrected import show
+from saiten_server.stats.corrected import report_corrected_mean
 
 Places = tuple[int, int]
 """Best and worst place, from 1."""
@@ -89,7 +89,7 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
 def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: Places) -> CorrectedPlace:
     """The run's corrected mean with its places."""
     found = correct_alone(run, key, alpha, "once")
-    figure = None if found.after is None else show(found.after, found.options)
+    figure = None if found.after is None else report_corrected_mean(found.after, found.options)
     return CorrectedPlace(unfold_figure(figure) if key == MARKED else figure, found.needed, places)
 
 

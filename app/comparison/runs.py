@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from saiten_server.runs.store.frames import FrameStore
 
 
-PAGE = 500
+CANDIDATES_PAGE = 500
 """Candidates that are read at a time."""
 
 
@@ -65,7 +65,7 @@ class RunReader:
         import numpy as np
 
         texts, after = np.zeros(len(frame), dtype=np.int64), -1
-        while page := await self.batches.candidates(batch.id, after=after, limit=PAGE):
+        while page := await self.batches.candidates(batch.id, after=after, limit=CANDIDATES_PAGE):
             found = {
                 entry.position: key_of(f"{digest_context(one.context)} {digest(one.response)}") for entry, one in page
             }
@@ -202,10 +202,10 @@ def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric |
 
 def list_best(rubric: Rubric) -> dict[str, float]:
     """The best value of each measure on which it is not the highest: of findings it is none."""
-    return {**rubric.best, **FEWEST} if rubric.unit == "conversation" else dict(rubric.best)
+    return {**rubric.best, **BEST_FINDING_RATES} if rubric.unit == "conversation" else dict(rubric.best)
 
 
-FEWEST = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
+BEST_FINDING_RATES = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
 """The best rate of findings of each code and of each kind of fault."""
 
 

@@ -22,11 +22,11 @@ from saiten_server.analyses.requests import (
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.disagreements import Disagreements, find_disagreements
 from saiten_server.comparison.gates.service import GateArchive
-from saiten_server.comparison.given_runs import ROLES, GivenResults, Role, RunSource, batch_of
+from saiten_server.comparison.given_runs import ROLES, GivenResults, RunSource, batch_of
 from saiten_server.comparison.judge_checks.service import AnchorCheck
 from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
 from saiten_server.comparison.links.service import LinkService, use_link
-from saiten_server.comparison.links.values import StoredLink
+from saiten_server.comparison.links.values import RunRole, StoredLink
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.comparison.runs import RunReader, best_of, find_batch
 from saiten_server.comparison.sequences.service import SequenceService
@@ -47,7 +47,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import clip
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.ports import RequestScope
-from saiten_server.ratings.reliability import CountedRatings, Reliabilities, key_in, read_ratings, validation_of
+from saiten_server.ratings.reliability import CountedRatings, Reliabilities, fetch_ratings, key_in, validation_of
 from saiten_server.ratings.store import RatingStore
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summaries import bounds_of
@@ -61,15 +61,15 @@ if TYPE_CHECKING:
 
     LinkApplication = Callable[[ComparedRun, ComparedRun], tuple[ComparedRun, ComparedRun, LinkUse | None]]
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
-NONE_GIVEN: Mapping[Role, GivenResults] = {}
+NONE_GIVEN: Mapping[RunRole, GivenResults] = {}
 
 MOST_RANKED = 20
 MOST_RANKED_RESULTS = 50_000
 """Batches of a leaderboard, and their results together: each is compared with each."""
 
-AT_ONCE = 2
+COMPARISONS_AT_ONCE = 2
 """Analyses that this process computes at a time, each in a thread: more would only slow each other and the service."""
 
 
@@ -102,7 +102,7 @@ class ComparisonService:
     telemetry: Telemetry | None = None
 
     def __post_init__(self) -> None:
-        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._gate = asyncio.Semaphore(COMPARISONS_AT_ONCE)
 
     async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
         """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
@@ -129,7 +129,7 @@ class ComparisonService:
 
         return await self.compute(work)
 
-    async def compute(self, work: Callable[[], Result]) -> Result:
+    async def compute(self, work: Callable[[], T]) -> T:
         """The work's result; in a thread, and few at a time."""
         async with self._gate:
             return await asyncio.to_thread(work)
@@ -160,7 +160,7 @@ class ComparisonService:
         compared = wanted if isinstance(wanted, WinRatesRequest | HierarchyRequest) else None
         found = None
         if compared is None or compared.values != "scores":
-            found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+            found = await fetch_ratings(self.ratings, project, [batch.id for batch in batches])
         table = await self.runs.read_answers(project, batches, found, marks=isinstance(wanted, CorrectedRequest))
 
         if isinstance(wanted, CorrectedRequest):
@@ -209,7 +209,7 @@ class ComparisonService:
     async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
         """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
         names = [batch.name or batch.id for batch in batches]
-        found = await read_ratings(self.ratings, project, [batch.id for batch in batches])
+        found = await fetch_ratings(self.ratings, project, [batch.id for batch in batches])
         scorers = {}
         for batch, name in zip(batches, names, strict=True):
             answers = await self.runs.read_answers(project, [batch], found, texts=True)
@@ -234,7 +234,7 @@ class ComparisonService:
             await self.reliabilities.keep(project, keys.pop(), found)
 
     async def compare(
-        self, project: str, request: ComparisonRequest, given: Mapping[Role, GivenResults] = NONE_GIVEN
+        self, project: str, request: ComparisonRequest, given: Mapping[RunRole, GivenResults] = NONE_GIVEN
     ) -> Comparison:
         """The candidate run against the baseline run; `given` are the results of those that are no batches."""
         people = request.estimate == "corrected"
@@ -355,7 +355,7 @@ class ComparisonService:
         """Where people rated the batch's responses unlike the judge, by aspect of its rubric."""
         batch = await find_batch(self.batches, project, batch_id)
         aspects = [aspect.id for aspect in self.rubrics.nearest(batch.rubric_name).aspects]
-        found = await read_ratings(self.ratings, project, [batch.id])
+        found = await fetch_ratings(self.ratings, project, [batch.id])
         if not found.ratings:
             return Disagreements({})
         table = await self.runs.read_answers(project, [batch], found)
@@ -408,7 +408,7 @@ class ComparisonService:
         project: str,
         request: GateRequest,
         scope: RequestScope | None = None,
-        given: Mapping[Role, GivenResults] = NONE_GIVEN,
+        given: Mapping[RunRole, GivenResults] = NONE_GIVEN,
     ) -> GateReport:
         """The verdict on the candidate run; `given` are the results of runs that are no batches. With `check_judge` the
         judge that rated it is asked for the anchors, but not before all else is known to be in order: a refused gate
@@ -422,7 +422,7 @@ class ComparisonService:
         return report
 
     async def _judge_gate(
-        self, project: str, request: GateRequest, scope: RequestScope, given: Mapping[Role, GivenResults]
+        self, project: str, request: GateRequest, scope: RequestScope, given: Mapping[RunRole, GivenResults]
     ) -> GateReport:
         people = request.estimate == "corrected"
         apply = await self._find_link(project, request)
@@ -485,7 +485,7 @@ class ComparisonService:
         and rounds, never count."""
         batch = await find_batch(self.batches, project, batch_id)
         rubric = self.rubrics.nearest(batch.rubric_name)
-        found = await read_ratings(self.ratings, project, [batch.id]) if people else None
+        found = await fetch_ratings(self.ratings, project, [batch.id]) if people else None
         return await self.runs.read(project, batch, rubric, found)
 
 

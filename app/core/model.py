@@ -160,14 +160,14 @@ def check_sentence(value: Any) -> Message | str:
     return value
 
 
-def tell(sentence: Message | str, language: str = DEFAULT) -> str:
+def tell_sentence(sentence: Message | str, language: str = DEFAULT) -> str:
     """The sentence in a language. A text stays as it is."""
     return sentence.say(language) if isinstance(sentence, Message) else sentence
 
 
 def write_sentence(value: Message | str, info: SerializationInfo) -> str:
     """The sentence in the language of the context."""
-    return tell(value, (info.context or {}).get(LANGUAGE, DEFAULT))
+    return tell_sentence(value, (info.context or {}).get(LANGUAGE, DEFAULT))
 
 
 Sentence: TypeAlias = Annotated[

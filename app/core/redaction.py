@@ -36,14 +36,14 @@ ERASED_CODE = "erased"
 ERASED_FAILURE = Failure(code=ERASED_CODE, detail="the texts and the result of this candidate were erased")
 
 HASHED = re.compile(r"hmac-sha256:[0-9a-f]{64}")
-PREFIX = "hmac-sha256:"
+COVERED_PREFIX = "hmac-sha256:"
 CONTEXT_PREFIX = "hmac:"
 CONTEXT_DIGITS = 16
 
 Cover = Callable[[str], str]
 """Returns the replacement of a text; a text that is already covered stays as it is."""
 
-Asked = TypeVar("Asked", Candidate, EvaluationRequest)
+CoveredRequest = TypeVar("CoveredRequest", Candidate, EvaluationRequest)
 Whole = TypeVar("Whole", bound=Conversation)
 
 
@@ -56,7 +56,7 @@ def hash_with(salt: str) -> Cover:
     """The `Cover` that replaces a text by its HMAC-SHA-256 with this salt: equal texts stay equal."""
 
     def cover(text: str) -> str:
-        return text if is_covered(text) else PREFIX + mac(salt, text)
+        return text if is_covered(text) else COVERED_PREFIX + mac(salt, text)
 
     return cover
 
@@ -90,12 +90,12 @@ def rename_speakers(context: Iterable[Utterance | Turn], cover: Cover) -> tuple[
     """The utterances with covered texts. Speakers, which may be people's names, become A, B, … by first appearance."""
     names: dict[str, str] = {}
     return tuple(
-        Utterance.model_construct(speaker=names.setdefault(turn.speaker, name_of(len(names))), text=cover(turn.text))
+        Utterance.model_construct(speaker=names.setdefault(turn.speaker, letter_of(len(names))), text=cover(turn.text))
         for turn in context
     )
 
 
-def name_of(number: int) -> str:
+def letter_of(number: int) -> str:
     """A to Z, then S27 and so on."""
     return chr(ord("A") + number) if number < 26 else f"S{number + 1}"
 
@@ -131,7 +131,7 @@ def redact_persona(persona: Mapping[str, Any] | None, cover: Cover) -> dict[str,
     return covered or None
 
 
-def redact_asked(asked: Asked, cover: Cover) -> Asked:
+def redact_asked(asked: CoveredRequest, cover: Cover) -> CoveredRequest:
     """A request or candidate without its texts. Options and metadata stay."""
     if isinstance(asked, Candidate) and (conversation := asked.conversation) is not None:
         return asked.model_copy(update=parts_of(redact_conversation(conversation, cover)))

@@ -91,7 +91,7 @@ class AspectValidation(Value):
         return "validated" if low > enough else "follows"
 
 
-UNKNOWN = AspectValidation(n=0, raters=0, spearman=None, pearson=None)
+NO_VALIDATION = AspectValidation(n=0, raters=0, spearman=None, pearson=None)
 
 
 class Validation(Value):
@@ -148,21 +148,21 @@ def judge_aspect(each: AspectValidation, found: Validation) -> AspectValidation:
 
 def list_all(badge: Reliability, names: Iterable[str]) -> Reliability:
     """The badge with all these aspects, in this order; those without human ratings are unknown."""
-    every = {name: badge.aspects.get(name, UNKNOWN) for name in names}
+    every = {name: badge.aspects.get(name, NO_VALIDATION) for name in names}
     return badge.model_copy(update={"aspects": every | badge.aspects})
 
 
 def find_weakest(found: Iterable[AspectValidation]) -> AspectValidation:
     """What scores by several judges rest on: the least that is shown of any; unknown without any."""
-    return min(found, key=lambda one: (WEAKEST_FIRST.index(one.state), one.n), default=UNKNOWN)
+    return min(found, key=lambda one: (WEAKEST_FIRST.index(one.state), one.n), default=NO_VALIDATION)
 
 
 def outweighs(found: Validation, known: Validation | None) -> bool:
     """Whether a new correlation replaces the known one: it is of the same batch, or of at least as many items that two
     people rated, or else that anyone rated."""
-    return known is None or found.batch == known.batch or weigh(found) >= weigh(known)
+    return known is None or found.batch == known.batch or count_people(found) >= count_people(known)
 
 
-def weigh(found: Validation) -> tuple[int, int]:
+def count_people(found: Validation) -> tuple[int, int]:
     """The most items of an aspect that two people rated, and the items that anyone rated."""
     return max((each.n for each in found.aspects.values()), default=0), found.n

@@ -61,7 +61,7 @@ def split_name(name: str) -> tuple[str, int | None]:
     return (rubric_id, int(version)) if VERSION.fullmatch(version) else (name, None)
 
 
-FAULTS = "faults"
+FAULTS_MEMBER = "faults"
 """The member of a verdict that lists the faulty turns, if the rubric has kinds of faults. No aspect has its name."""
 
 
@@ -349,7 +349,7 @@ def unit_faults(rubric: Rubric) -> Iterator[tuple[Location, Message]]:
     if all(aspect.requires for aspect in rubric.aspects):
         yield ("aspects",), Message("needs-no-persona")
     for index, aspect in enumerate(rubric.aspects):
-        if rubric.kinds and aspect.id == FAULTS:
+        if rubric.kinds and aspect.id == FAULTS_MEMBER:
             yield ("aspects", index, "id"), Message("name-of-faults")
         examples = any(level.example for level in aspect.levels)
         of_items = {"one_shot": aspect.one_shot, "blended": aspect.blended, "levels": examples}

@@ -52,7 +52,7 @@ def plain(value: str) -> str:
 def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[str, str]:
     """The judge's pieces: kind, endpoint kind, model as the endpoint named it, prompt, parameters in force."""
     endpoint = f"/{provenance.endpoint}" if provenance.endpoint else ""
-    parameters = ",".join(f"{name}={show(value)}" for name, value in sorted(provenance.parameters.items()))
+    parameters = ",".join(f"{name}={format_parameter(value)}" for name, value in sorted(provenance.parameters.items()))
     return {
         "judge": provenance.kind + endpoint,
         "model": provenance.model,
@@ -67,7 +67,7 @@ def describe_judge(provenance: JudgeProvenance, options: JudgeOptions) -> dict[s
     }
 
 
-def show(parameter: object) -> str:
+def format_parameter(parameter: object) -> str:
     """A parameter's value: a number or a text as it is, anything else as canonical JSON."""
     plain_value = isinstance(parameter, str | int | float) and not isinstance(parameter, bool)
     return str(parameter) if plain_value else canonical_json(parameter)

@@ -46,7 +46,7 @@ class Sign(Enum):
     WEAKLY_PLAIN = "weakly plain"
 
 
-def settle(signs: Iterable[Sign]) -> Register:
+def combine_signs(signs: Iterable[Sign]) -> Register:
     """The register of an utterance, from the signs of its sentences. Weak signs that disagree give NONE."""
     found = frozenset(signs)
     for polite, plain in ((Sign.POLITE, Sign.PLAIN), (Sign.WEAKLY_POLITE, Sign.WEAKLY_PLAIN)):

@@ -15,8 +15,8 @@ import unicodedata
 UNIT = 100
 """Weights are whole hundredths of a token, so that a sum does not depend on its order."""
 
-LETTER, DIGIT, SPACE, LINE_BREAK, PUNCTUATION = 18, 90, 50, 70, 55
-HIRAGANA, KATAKANA, KANJI, HANGUL, WIDE_PUNCTUATION = 65, 85, 120, 82, 140
+LETTER, DIGIT, SPACE_WEIGHT, LINE_BREAK, PUNCTUATION = 18, 90, 50, 70, 55
+HIRAGANA, KATAKANA, KANJI, HANGUL_WEIGHT, WIDE_PUNCTUATION = 65, 85, 120, 82, 140
 OTHER_LETTER = 100
 """Latin with marks, Cyrillic, Arabic, Thai: 0.25 to 0.9 tokens were counted."""
 HALF_WIDTH = 180
@@ -32,7 +32,7 @@ RANGES = (
     (0x3100, 0x33FF, HALF_WIDTH),
     (0x3400, 0x4DBF, BEYOND_THE_PLANE),
     (0x4E00, 0x9FFF, KANJI),
-    (0xAC00, 0xD7A3, HANGUL),
+    (0xAC00, 0xD7A3, HANGUL_WEIGHT),
     (0xF900, 0xFAFF, HALF_WIDTH),
     (0xFF00, 0xFF60, WIDE_PUNCTUATION),
     (0xFF61, 0xFFEF, HALF_WIDTH),
@@ -56,7 +56,7 @@ def bound_tokens(text: str) -> int:
     return -(-ESCAPED * len(text) // UNIT)
 
 
-def weigh(character: str) -> int:
+def weight_of(character: str) -> int:
     """One character's weight, in hundredths of a token."""
     if character < "\x80":
         return weigh_ascii(character)
@@ -76,7 +76,7 @@ def weigh_ascii(character: str) -> int:
     if character.isdigit():
         return DIGIT
     if character.isspace():
-        return SPACE if character == " " else LINE_BREAK
+        return SPACE_WEIGHT if character == " " else LINE_BREAK
     return ESCAPED if character == "<" or not character.isprintable() else PUNCTUATION
 
 
@@ -84,7 +84,7 @@ class CharacterWeights(dict[str, int]):
     """A cache of weights by character, at most for the Basic Multilingual Plane."""
 
     def __missing__(self, character: str) -> int:
-        weight = weigh(character)
+        weight = weight_of(character)
         if character <= "\uffff":
             self[character] = weight
         return weight

@@ -75,7 +75,7 @@ def open_service(ground: Ground) -> ErasureService:
 SWEEP_SECONDS = 10.0
 """Between two sweeps."""
 
-AT_ONCE = 500
+RECORDS_AT_ONCE = 500
 """Records per transaction, which takes a fraction of a second and lets others write in between."""
 
 
@@ -89,7 +89,7 @@ class Retention:
         texts: TextStore,
         now: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        at_once: int = AT_ONCE,
+        at_once: int = RECORDS_AT_ONCE,
     ) -> None:
         self._policies = policies
         self._texts = texts

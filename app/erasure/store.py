@@ -68,12 +68,12 @@ from saiten_server.runs.store.rows import (
     utc_now,
 )
 from saiten_server.runs.store.search import remove_index, remove_places
-from saiten_server.runs.store.views import ENDED
+from saiten_server.runs.store.views import ENDED_STATUSES
 from saiten_server.runs.summary import measure_failure, tally_results
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from saiten_server.scoring.store import STORED, read_candidate, read_evaluation, read_trace, replace_parts
 
-AT_ONCE = 500
+ERASED_AT_ONCE = 500
 """Candidates or evaluations of one transaction."""
 
 ANSWERS_AT_ONCE = 100
@@ -82,7 +82,7 @@ ANSWERS_AT_ONCE = 100
 result, item, batch, answer = t.evaluations.c, t.batch_items.c, t.batches.c, t.idempotency_keys.c
 rating, policy, text = t.human_ratings.c, t.project_policies.c, t.batch_texts.c
 
-NOTHING = measure_failure(ERASED_FAILURE)
+ERASED_MEASURES = measure_failure(ERASED_FAILURE)
 ANY_CHUNK = 0
 GONE = EXPIRED.model_dump_json()
 
@@ -91,7 +91,7 @@ ERASED_REQUEST = redaction.erased_candidate().model_dump_json()
 
 BLANK = {
     "record": "",
-    "status": NOTHING.status,
+    "status": ERASED_MEASURES.status,
     "signature": "",
     "failure": ERASED_FAILURE.model_dump_json(),
     "calls": "[]",
@@ -223,7 +223,7 @@ class TextStore:
         found = await db.fetch(self._engine, query.order_by(item.batch_id, item.position))
         done = 0
         for batch_id, rows in groupby(found, key=itemgetter(0)):
-            for some in db.cut(rows, AT_ONCE):
+            for some in db.cut_pieces(rows, ERASED_AT_ONCE):
                 async with db.change(self._engine) as connection:
                     await take_turn(connection, project)
                     places = [row.position for row in some]
@@ -234,7 +234,7 @@ class TextStore:
         fits = has_marks(self._engine, result.record, metadata)
         query = select(result.id).where(result.project == project, result.batch_id.is_(None), *fits)
         gone = 0
-        for some in db.cut(await db.fetch_column(self._engine, query.order_by(result.id)), AT_ONCE):
+        for some in db.cut_pieces(await db.fetch_column(self._engine, query.order_by(result.id)), ERASED_AT_ONCE):
             async with db.change(self._engine) as connection:
                 await take_turn(connection, project)
                 gone += await erase_singles(connection, project, some, metadata)
@@ -245,7 +245,7 @@ class TextStore:
         mine = (answer.project == project) & answer.body.is_not(None)
         fits = has_marks(self._engine, answer.body, metadata)
         query = select(answer.key).where(mine, *fits).order_by(answer.key)
-        for some in db.cut(await db.fetch_column(self._engine, query), ANSWERS_AT_ONCE):
+        for some in db.cut_pieces(await db.fetch_column(self._engine, query), ANSWERS_AT_ONCE):
             async with db.change(self._engine) as connection:
                 await forget_marked_answers(connection, project, some, metadata)
 
@@ -359,7 +359,7 @@ async def blank_results(
         for one in gone
         if one.position not in had
     ]
-    rows = [describe_result(one, NOTHING.status, row, now) for one in fresh]
+    rows = [describe_result(one, ERASED_MEASURES.status, row, now) for one in fresh]
     if rows:
         await connection.execute(insert(t.evaluations), rows)
     locked = read_account(row)
@@ -369,8 +369,8 @@ async def blank_results(
         measure_candidate(ERASED_REQUEST) - measure_candidate(one.request) for one in gone
     )
     measures = read_measures(locked.account.measures)
-    await rewrite_figures(connection, row.id, [(place, NOTHING) for place in had], measures)
-    placed = [(one.entry.position, NOTHING) for one in fresh]
+    await rewrite_figures(connection, row.id, [(place, ERASED_MEASURES) for place in had], measures)
+    placed = [(one.entry.position, ERASED_MEASURES) for one in fresh]
     entries = {(row.id, one.entry.position): one.entry for one in fresh}
     await insert_figures(connection, {row.id: placed}, {row.id: measures}, entries)
     signatures = Counter((row.id, one.signature) for one in had.values() if one.signature)
@@ -382,7 +382,7 @@ async def blank_results(
     if had:
         locked.account.forget_figures()
     else:
-        locked.account.add(tally_results([NOTHING] * len(fresh)))
+        locked.account.add(tally_results([ERASED_MEASURES] * len(fresh)))
     await store_accounts(connection, [locked])
 
 
@@ -498,7 +498,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
         query = select(text.position).where(text.batch_id == found.id, *([text.text != ""] if texts == "hash" else []))
         left = query.order_by(text.position).limit(limit - done)
         places = (await connection.execute(left)).scalars().all()
-        for some in db.cut(places, ROWS):
+        for some in db.cut_pieces(places, ROWS):
             await redact_places(sweep, found.id, texts, some)
         if len(places) < limit - done:
             await forget_provider(connection, found.id)
@@ -515,7 +515,7 @@ async def find_batch(sweep: Sweep) -> Any:
     undone = [UNDER_WAY["hash"], UNDER_WAY["drop"], *(["hash"] if sweep.texts == "drop" else [])]
     query = select(batch.id, batch.texts).where(
         batch.project == sweep.project,
-        batch.status.in_(ENDED),
+        batch.status.in_(ENDED_STATUSES),
         batch.finished_at < sweep.before,
         or_(batch.texts.is_(None), batch.texts.in_(undone)),
         # The worker that holds a chunk of a cancelled batch may still commit to it.

@@ -89,13 +89,13 @@ class CaseTable:
 
     def mean(self, measure: str | None) -> Floats:
         """The mean share of what counts, shape (runs, cases)."""
-        return average([self.shares[name] for name in self.measures(measure)], self.first.shape)
+        return average_runs([self.shares[name] for name in self.measures(measure)], self.first.shape)
 
     def change(self, measure: str | None) -> Floats:
         """The mean difference from the first run over what both have of it, shape (runs, cases); the first run's are
         0 or NaN."""
         columns = (self.shares[name] for name in self.measures(measure))
-        return average([shares - shares[0] for shares in columns], self.first.shape)
+        return average_runs([shares - shares[0] for shares in columns], self.first.shape)
 
     def disagree(self, measure: str | None) -> Floats:
         """How far the runs are apart, shape (cases,)."""
@@ -104,7 +104,7 @@ class CaseTable:
             shares = self.shares[name]
             high, low = fold_runs(np.fmax, shares), fold_runs(np.fmin, shares)
             ranges.append(np.where((~np.isnan(shares)).sum(axis=0) > 1, high - low, np.nan))
-        return average(ranges, self.first.shape[1:])
+        return average_runs(ranges, self.first.shape[1:])
 
     def beyond_noise(self, measure: str | None) -> Flags:
         """The cases in which a run differs from the first by more than the samples of either response do; where a
@@ -127,7 +127,7 @@ class CaseTable:
         return found
 
 
-def average(columns: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
+def average_runs(columns: Sequence[Floats], shape: tuple[int, ...]) -> Floats:
     """The mean of those that are there, NaN where none is."""
     total, held = np.zeros(shape), np.zeros(shape)
     for column in columns:
@@ -188,7 +188,7 @@ def group(columns: Sequence[NDArray[np.floating]], cases: Sequence[Integers], sh
     return means
 
 
-def choose(
+def choose_cases(
     table: CaseTable, query: CaseQuery, found: Sequence[Sequence[NDArray[np.int32]]], people: Floats | None
 ) -> tuple[Integers, Floats | None]:
     """The matching cases in order, shape (n,), and by what disagreement they are sorted, shape (cases,). `found` are

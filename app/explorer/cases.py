@@ -15,10 +15,10 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import key_of
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.computations import Computations, PendingComputation
-from saiten_server.ratings.reliability import read_ratings
+from saiten_server.ratings.reliability import fetch_ratings
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import StoredRating
-from saiten_server.runs.result import MOST_RESULTS, MOST_RUNS, CasePage, CaseQuery, CaseScale
+from saiten_server.runs.result import MOST_BROWSED_RUNS, MOST_RESULTS, CasePage, CaseQuery, CaseScale
 from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.summaries import bounds_of
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 KEPT_BYTES = 256 * 1024 * 1024
 """Of frames and tables that are kept for the next visit."""
 
-WAIT_SECONDS = 1.0
+VISIT_WAIT_SECONDS = 1.0
 """How long a visit waits for what is not in memory yet."""
 
 
 class CaseExplorer:
-    """Cases of runs by one rubric. Methods raise InvalidRequest for no run, more than `MOST_RUNS` or too many results,
-    and StoreError. The caller makes sure that the batches are the project's."""
+    """Cases of runs by one rubric. Methods raise InvalidRequest for no run, more than `MOST_BROWSED_RUNS` or too many
+    results, and StoreError. The caller makes sure that the batches are the project's."""
 
     def __init__(
         self, *, frames: FrameStore, search: TextSearch, ratings: RatingStore, now: Callable[[], datetime]
@@ -56,11 +56,11 @@ class CaseExplorer:
         self, project: str, batches: Sequence[Batch], rubric: Rubric, query: CaseQuery, *, offset: int, limit: int
     ) -> CasePage | PendingComputation:
         """The cases from an offset on, or a PendingComputation where they are not in memory within a second."""
-        if not 1 <= len(batches) <= MOST_RUNS:
-            raise InvalidRequest(Message("batches-named-most", maximum=MOST_RUNS))
+        if not 1 <= len(batches) <= MOST_BROWSED_RUNS:
+            raise InvalidRequest(Message("batches-named-most", maximum=MOST_BROWSED_RUNS))
         if (total := sum(batch.counts.total for batch in batches)) > MOST_RESULTS:
             raise InvalidRequest(Message("batches-results-most", total=total, most=MOST_RESULTS))
-        table = await self._find(project, batches, rubric, WAIT_SECONDS)
+        table = await self._find(project, batches, rubric, VISIT_WAIT_SECONDS)
         if isinstance(table, PendingComputation):
             return table
         found = await self._search(project, batches, query)
@@ -74,9 +74,9 @@ class CaseExplorer:
             people = measured
 
         def work() -> CasePage:
-            from saiten_server.explorer.case_table import choose, page_of
+            from saiten_server.explorer.case_table import choose_cases, page_of
 
-            order, apart = choose(table, query, found, people)
+            order, apart = choose_cases(table, query, found, people)
             return page_of(table, query, order, apart, offset=offset, limit=limit)
 
         return await asyncio.to_thread(work)
@@ -105,7 +105,7 @@ class CaseExplorer:
             places = []
             for batch in batches:
                 place = (*asked, *state_of(batch))
-                kept = await self._kept.get(project, place, partial(search, batch.id), wait_seconds=WAIT_SECONDS)
+                kept = await self._kept.get(project, place, partial(search, batch.id), wait_seconds=VISIT_WAIT_SECONDS)
                 if isinstance(kept, PendingComputation):
                     return kept
                 places.append(kept)
@@ -136,7 +136,7 @@ class CaseExplorer:
         """How far the judge is from people; see `measure_people`. Until a rating comes in, it stays as it is."""
 
         async def measure() -> Floats:
-            found = await read_ratings(self._ratings, project, [batch.id for batch in batches])
+            found = await fetch_ratings(self._ratings, project, [batch.id for batch in batches])
             ids = [rating.evaluation for rating in found.ratings if rating.evaluation is not None]
             places = await self.frames.find_places(project, ids)
 
@@ -150,7 +150,7 @@ class CaseExplorer:
         excluded = await self._ratings.exclusions(project)
         rated = await self._ratings.mark(project), tuple((one.rater, one.round) for one in excluded)
         key = ("people", rated, *(state_of(batch) for batch in batches))
-        return await self._kept.get(project, key, measure, wait_seconds=WAIT_SECONDS)
+        return await self._kept.get(project, key, measure, wait_seconds=VISIT_WAIT_SECONDS)
 
 
 def state_of(batch: Batch) -> tuple[Any, ...]:

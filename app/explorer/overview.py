@@ -14,7 +14,7 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.computations import Compute
-from saiten_server.ratings.reliability import CountedRatings, read_ratings
+from saiten_server.ratings.reliability import CountedRatings, fetch_ratings
 from saiten_server.ratings.store import RatingStore
 from saiten_server.runs.summary import BLENDED, key_measure
 from saiten_server.scoring.rubrics.files import RubricSource
@@ -106,7 +106,7 @@ class Overviews:
             detail = Message("batches-results-most", total=total, most=MOST_RESULTS)
             raise InvalidRequest(detail, pointer="/batches")
         rubric = self._rubrics.nearest(rubrics[0])
-        found = await read_ratings(self._ratings, project, ids)
+        found = await fetch_ratings(self._ratings, project, ids)
         table = await self._runs.read_answers(project, batches, found)
         return await self._compute(lambda: oversee(ids, table, found, rubric, aspects=aspects, alpha=alpha))
 
@@ -124,7 +124,7 @@ def oversee(
     loaded here."""
     from saiten_server.ratings.table import judge_opinions, rater_opinions
     from saiten_server.stats.agreement import measure_agreement
-    from saiten_server.stats.correlation import correlate
+    from saiten_server.stats.correlation import correlate_scores
 
     judged = attempt("no-values", lambda: observe(judge_opinions(table), aspects))
     rated = attempt("no-ratings", lambda: observe(rater_opinions(table, found.ratings), aspects))
@@ -135,7 +135,7 @@ def oversee(
         judged=rank_systems(judged, best, alpha, own),
         rated=rank_systems(rated, best, alpha, own),
         agreement=follow(rated, measure_agreement),
-        correlation=follow(rated, correlate),
+        correlation=follow(rated, correlate_scores),
         ambiguous=table.ambiguous,
         ratings_used=found.used,
     )
@@ -186,10 +186,10 @@ def rank_systems(
     if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_SYSTEMS:
         reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
         return Ranking(hierarchy, ReportPart(code="many-systems", reason=reason))
-    return Ranking(hierarchy, follow(oriented, lambda observations: lay_out(observations, aspects)))
+    return Ranking(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
 
 
-def lay_out(observations: Observations, aspects: Collection[str]) -> Matrices:
+def compare_systems(observations: Observations, aspects: Collection[str]) -> Matrices:
     """By measure each system against each other, with the test and at the level of a comparison of two runs. Raises
     InvalidRequest for more than a page can wait for."""
     import numpy as np

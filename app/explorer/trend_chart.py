@@ -16,19 +16,19 @@ from saiten_server.platform.charts.canvas import (
     SMALL,
     SURFACE,
     ChartLabels,
-    Row,
+    ChartRow,
     Spec,
     fit,
     layer,
-    measure,
+    measure_width,
     small,
 )
 
 MOST_BUILDS, MOST_LANES = 200, 6
-LANE, PADDING, LINE_HEIGHT, BETWEEN, EDGE = 92, 6, 16, 14, 10
+LANE, PADDING, LINE_HEIGHT, BETWEEN, TREND_MARGIN = 92, 6, 16, 14, 10
 """Pixels: a lane, room in it above and below the scale, a line of text, room between lanes, and right of them."""
 
-LONGEST_LABEL, APART = 120, 12
+LONGEST_LABEL, LABEL_GAP = 120, 12
 """Pixels: of a build's name, and between two of them."""
 
 CLOSE = 5.0
@@ -133,8 +133,8 @@ def build_trend(
     if not shown:
         return canvas.say_nothing(labels, width)
     ticks = canvas.choose_ticks(*scale)
-    left = max(measure(write_tick(tick), SMALL) for tick in ticks) + 10
-    inner = float(width - left - EDGE)
+    left = max(measure_width(write_tick(tick), SMALL) for tick in ticks) + 10
+    inner = float(width - left - TREND_MARGIN)
     plot = Plot(place_builds(builds, axis, inner), inner, scale, list(stack(len(shown))))
     height = plot.tops[-1] + LANE
     key, key_height = draw_key(shown, labels, width, left)
@@ -149,7 +149,7 @@ def build_trend(
         *draw_names(named, height),
         *move(key, key_height + 2 - head + LINE_HEIGHT - key_height),
     ]
-    margins = canvas.Margins(left=left, right=EDGE, top=head, bottom=LINE_HEIGHT + 10)
+    margins = canvas.Margins(left=left, right=TREND_MARGIN, top=head, bottom=LINE_HEIGHT + 10)
     return canvas.frame(layers, labels, width=inner, height=height, margins=margins)
 
 
@@ -211,7 +211,7 @@ def cut_pieces(lane: TrendLane) -> Iterator[list[int]]:
 
 def draw_marks(lanes: Sequence[TrendLane], plot: Plot) -> list[Spec]:
     """Each lane's change points, breaks, bands, lines and points."""
-    rows, spans, breaks = list[Row](), list[Row](), list[Row]()
+    rows, spans, breaks = list[ChartRow](), list[ChartRow](), list[ChartRow]()
     for number, (lane, top) in enumerate(zip(lanes, plot.tops, strict=True)):
         spans += [span_change(change, lane, plot, top) for change in lane.changes]
         breaks += [
@@ -237,7 +237,7 @@ def draw_marks(lanes: Sequence[TrendLane], plot: Plot) -> list[Spec]:
 DASHED: Spec = {"type": "rule", "color": canvas.INK_SOFT, "strokeDash": [4, 3], "strokeWidth": 1.5}
 
 
-def place_points(number: int, lane: TrendLane, plot: Plot, top: float) -> Iterator[Row]:
+def place_points(number: int, lane: TrendLane, plot: Plot, top: float) -> Iterator[ChartRow]:
     """A row per point, with the piece of the line that it belongs to."""
     for piece in cut_pieces(lane):
         for build in piece:
@@ -256,7 +256,7 @@ def place_points(number: int, lane: TrendLane, plot: Plot, top: float) -> Iterat
             }
 
 
-def draw_changes(spans: Sequence[Row]) -> Iterator[Spec]:
+def draw_changes(spans: Sequence[ChartRow]) -> Iterator[Spec]:
     """Change points: where they may be, where they are most likely, and how large they are."""
     ends: dict[str, Spec] = {"y": by("top"), "y2": {"field": "bottom"}}
     for name, colour in COLOURS.items():
@@ -268,7 +268,7 @@ def draw_changes(spans: Sequence[Row]) -> Iterator[Spec]:
         yield small(f"size-{name}", keep_apart(rows), by("x"), by("bottom"), dx=4, dy=-6, **bold)
 
 
-def draw_lines(rows: Sequence[Row], sides: Mapping[str, Spec], detail: Spec, step: float) -> Iterator[Spec]:
+def draw_lines(rows: Sequence[ChartRow], sides: Mapping[str, Spec], detail: Spec, step: float) -> Iterator[Spec]:
     """Lines, dashed where values are linked, with points where there is room for them."""
     point = {"type": "point", "stroke": SERIES[0], "strokeWidth": 1, "size": LARGE if step >= 2 * CLOSE else TINY}
     line = {"type": "line", "color": SERIES[0]}
@@ -282,7 +282,7 @@ def draw_lines(rows: Sequence[Row], sides: Mapping[str, Spec], detail: Spec, ste
         yield layer(f"{name}points", point | look, visible, **sides)
 
 
-def span_change(change: TrendChange, lane: TrendLane, plot: Plot, top: float) -> Row:
+def span_change(change: TrendChange, lane: TrendLane, plot: Plot, top: float) -> ChartRow:
     """Where a change is and may be, and how large it is."""
     start, end = (plot.before(build, lane.points) for build in (change.earliest, change.latest))
     spare = max(0.0, NARROWEST - (end - start)) / 2
@@ -298,12 +298,12 @@ def span_change(change: TrendChange, lane: TrendLane, plot: Plot, top: float) ->
     }
 
 
-def keep_apart(rows: Sequence[Row]) -> list[Row]:
+def keep_apart(rows: Sequence[ChartRow]) -> list[ChartRow]:
     """The texts that do not stand on one another."""
-    found: list[Row] = []
+    found: list[ChartRow] = []
     for row in rows:
         last = found[-1] if found else None
-        if last is None or last["top"] != row["top"] or row["x"] - last["x"] > measure(row["text"], SMALL) + 6:
+        if last is None or last["top"] != row["top"] or row["x"] - last["x"] > measure_width(row["text"], SMALL) + 6:
             found.append(row)
     return found
 
@@ -331,7 +331,7 @@ def draw_current(lanes: Sequence[TrendLane], labels: TrendLabels, current: int |
 
 def centre(x: float, text: str, width: float) -> float:
     """The middle of a text at x that stays within the plot."""
-    half = measure(text, SMALL) / 2
+    half = measure_width(text, SMALL) / 2
     return min(max(x, half), max(half, width - half))
 
 
@@ -391,36 +391,36 @@ def shorten_names(names: Sequence[str]) -> list[str]:
     return [short if plain[short := tails[name].partition("+")[0]] == 1 and short else tails[name] for name in names]
 
 
-def label_builds(builds: Sequence[TrendBuild], plot: Plot, current: int | None) -> list[Row]:
+def label_builds(builds: Sequence[TrendBuild], plot: Plot, current: int | None) -> list[ChartRow]:
     """The names that fit beside each other: first that of the current build, then the newest and those at equal
     distances from it."""
     names = [canvas.fit_ends(name, LONGEST_LABEL, SMALL) for name in shorten_names([one.name for one in builds])]
-    every = max(1, math.ceil((max(measure(name, SMALL) for name in names) + APART) * len(names) / plot.width))
-    rows: list[Row] = []
+    every = max(1, math.ceil((max(measure_width(name, SMALL) for name in names) + LABEL_GAP) * len(names) / plot.width))
+    rows: list[ChartRow] = []
     wanted = [*([] if current is None else [current]), *range(len(names) - 1, -1, -every)]
     for build in dict.fromkeys(wanted):
-        middle, half = centre(plot.places[build], names[build], plot.width), measure(names[build], SMALL) / 2
-        if all(abs(middle - row["middle"]) >= half + row["half"] + APART for row in rows):
+        middle, half = centre(plot.places[build], names[build], plot.width), measure_width(names[build], SMALL) / 2
+        if all(abs(middle - row["middle"]) >= half + row["half"] + LABEL_GAP for row in rows):
             place = {"x": plot.places[build], "middle": middle, "half": half}
             rows.append({**place, "text": names[build], "current": build == current})
     return sorted(rows, key=lambda row: float(row["x"]))
 
 
-STEPS = (*(timedelta(hours=hours) for hours in (1, 3, 6, 12)), *(timedelta(days=days) for days in (1, 2, 7, 14)))
+TICK_STEPS = (*(timedelta(hours=hours) for hours in (1, 3, 6, 12)), *(timedelta(days=days) for days in (1, 2, 7, 14)))
 MONTHS = (1, 3, 6, 12, 60)
 
 
-def label_times(builds: Sequence[TrendBuild], plot: Plot) -> list[Row]:
+def label_times(builds: Sequence[TrendBuild], plot: Plot) -> list[ChartRow]:
     """Round times in UTC between the first build and the last: hours, days or the first days of months."""
     times = [build.at.astimezone(UTC) for build in builds]
     first, last = min(times), max(times)
     reach = (last - first).total_seconds()
     if not reach:
         return [{"x": plot.places[0], "middle": plot.width / 2, "text": f"{first:%Y-%m-%d %H:%M}", "current": False}]
-    most = max(1, int(plot.width / (measure("2026-10-10", SMALL) + APART)))
-    step = next((one for one in STEPS if reach / one.total_seconds() <= most), None)
+    most = max(1, int(plot.width / (measure_width("2026-10-10", SMALL) + LABEL_GAP)))
+    step = next((one for one in TICK_STEPS if reach / one.total_seconds() <= most), None)
     form = "%Y-%m-%d" if step is None or step.days else "%m-%d %H:%M"
-    rows: list[Row] = []
+    rows: list[ChartRow] = []
     for time in list_months(first, last, most) if step is None else list_steps(first, last, step):
         x = 2 + (plot.width - 4) * (time - first).total_seconds() / reach
         rows.append({"x": x, "middle": centre(x, f"{time:{form}}", plot.width), "text": f"{time:{form}}"})
@@ -446,10 +446,10 @@ def list_months(first: datetime, last: datetime, most: int) -> Iterator[datetime
             yield time
 
 
-def draw_names(rows: Sequence[Row], height: float) -> list[Spec]:
+def draw_names(rows: Sequence[ChartRow], height: float) -> list[Spec]:
     """The builds' names or times under the lanes with a tick each, that of the current build bold."""
     others, current = ([row for row in rows if row["current"] is wanted] for wanted in (False, True))
-    bold: Row = {"color": canvas.INK, "fontWeight": "bold"}
+    bold: ChartRow = {"color": canvas.INK, "fontWeight": "bold"}
     tick = {"type": "rule", "color": canvas.INK_SOFT, "strokeWidth": 1}
     return [
         layer("name-ticks", tick, rows, x=by("x"), y=at(height), y2=at(height + 5)),

@@ -10,17 +10,17 @@ from saiten_server.platform.charts.canvas import (
     SERIES,
     SMALL,
     ChartLabels,
-    Row,
+    ChartRow,
     Ruler,
     Spec,
     fit,
     layer,
-    measure,
+    measure_width,
     small,
 )
 from saiten_server.stats.turns import SurvivalStep, TurnRate
 
-HEIGHT, TOP, BOTTOM, EDGE = 130, 20, 40, 10
+HEIGHT, TOP, BOTTOM, TURNS_MARGIN = 130, 20, 40, 10
 """Pixels; `TOP` has the name of the upright axis, and `BOTTOM` the numbers and the name of the other."""
 
 LEAST_REACH = 10.0
@@ -39,7 +39,7 @@ def build_turn_rates(rates: Sequence[TurnRate], labels: TurnLabels, *, width: in
     """The rates per 100 turns with their intervals, each in the middle of its turns."""
     if not rates:
         return canvas.say_nothing(labels, width)
-    rows: list[Row] = [
+    rows: list[ChartRow] = [
         {
             "turn": (one.first + one.last) / 2,
             "rate": one.rate,
@@ -64,7 +64,7 @@ def build_survival(steps: Sequence[SurvivalStep], labels: TurnLabels, *, width: 
     """The share of conversations without a fault, in per cent, as steps in a band that is its pointwise interval."""
     if not steps:
         return canvas.say_nothing(labels, width)
-    rows: list[Row] = [{"turn": 0, "share": 100.0, "low": None, "high": None}]
+    rows: list[ChartRow] = [{"turn": 0, "share": 100.0, "low": None, "high": None}]
     rows += (
         {
             "turn": step.turn,
@@ -101,8 +101,8 @@ def rule_upright(high: float) -> Ruler:
 
 def put_in_frame(layers: Sequence[Spec], labels: TurnLabels, y: Ruler, width: int) -> Spec:
     """The chart with the name of its upright axis above."""
-    left = max(measure(f"{tick:,.0f}", SMALL) for tick in y.ticks) + 12
+    left = max(measure_width(f"{tick:,.0f}", SMALL) for tick in y.ticks) + 12
     name = [{"text": fit(labels.upright, width - 4, SMALL)}]
     above = small("axis", name, {"value": -left}, {"value": -TOP / 2 - 1})
-    margins = canvas.Margins(left=left, right=EDGE, top=TOP, bottom=BOTTOM)
-    return canvas.frame([*layers, above], labels, width=width - left - EDGE, height=HEIGHT, margins=margins)
+    margins = canvas.Margins(left=left, right=TURNS_MARGIN, top=TOP, bottom=BOTTOM)
+    return canvas.frame([*layers, above], labels, width=width - left - TURNS_MARGIN, height=HEIGHT, margins=margins)

@@ -19,18 +19,18 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.cache import pad
 from saiten_server.platform.sql.tables import api_keys, can_store, equals, sessions
 
-PREFIX = "saiten_"
+KEY_PREFIX = "saiten_"
 
 MOST_HASHES = 256
 """Hashes per statement, a power of two."""
 
-LINGER_SECONDS = 0.002
+KEY_LINGER_SECONDS = 0.002
 """A statement costs most of a millisecond of CPU, whatever it asks for: under load a dozen requests share one."""
 
 MOST_SESSIONS = 100
 """Sessions per key. If there are more, the oldest end."""
 
-SHOWN = tuple(api_keys.c[field.name] for field in fields(APIKey))
+KEY_COLUMNS = tuple(api_keys.c[field.name] for field in fields(APIKey))
 """The columns of an `APIKey`, in its order."""
 
 
@@ -50,12 +50,12 @@ class APIKeyStore:
         self._engine = engine
         self._actor = actor
         self._lookups = Coalescer(
-            self._find, most=MOST_HASHES, linger_seconds=LINGER_SECONDS, company=2, own_context=True
+            self._find, most=MOST_HASHES, linger_seconds=KEY_LINGER_SECONDS, company=2, own_context=True
         )
         self._sessions = Coalescer(
-            self._find_sessions, most=MOST_HASHES, linger_seconds=LINGER_SECONDS, company=2, own_context=True
+            self._find_sessions, most=MOST_HASHES, linger_seconds=KEY_LINGER_SECONDS, company=2, own_context=True
         )
-        self._looks = Coalescer(self._any, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
+        self._looks = Coalescer(self._any, linger_seconds=KEY_LINGER_SECONDS, company=2, own_context=True)
         self._closed = False
 
     async def create(
@@ -68,7 +68,7 @@ class APIKeyStore:
         usd_per_day: float | None = None,
     ) -> tuple[APIKey, str]:
         """Creates a key and returns it with its text, which is not stored."""
-        key = PREFIX + secrets.token_urlsafe(32)
+        key = KEY_PREFIX + secrets.token_urlsafe(32)
         limits = (requests_per_minute, usd_per_day)
         made = APIKey("key_" + secrets.token_hex(6), name, project, scope, datetime.now(UTC), None, *limits)
         row = asdict(made) | {"hash": hash_key(key)}
@@ -79,7 +79,7 @@ class APIKeyStore:
         return made, key
 
     async def list(self) -> list[APIKey]:
-        query = select(*SHOWN).order_by(api_keys.c.created_at, api_keys.c.id)
+        query = select(*KEY_COLUMNS).order_by(api_keys.c.created_at, api_keys.c.id)
         async with db.read(self._engine) as connection:
             return [APIKey(*row) for row in (await connection.execute(query)).all()]
 
@@ -96,7 +96,7 @@ class APIKeyStore:
         """Whether there is such a key and it was good until now."""
         this = update(api_keys).where(equals(api_keys.c.id, key_id), api_keys.c.revoked_at.is_(None))
         async with db.write(self._engine) as connection:
-            row = (await connection.execute(this.values(**values).returning(*SHOWN))).one_or_none()
+            row = (await connection.execute(this.values(**values).returning(*KEY_COLUMNS))).one_or_none()
             if row is not None and "revoked_at" in values:
                 await connection.execute(delete(sessions).where(sessions.c.key_id == key_id))
             event = None if row is None else await self._note(connection, action, APIKey(*row))
@@ -154,11 +154,11 @@ class APIKeyStore:
 
     async def _find(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
         """The valid key of each hash."""
-        return await self._look_up(select(api_keys.c.hash, *SHOWN), api_keys.c.hash, hashes)
+        return await self._look_up(select(api_keys.c.hash, *KEY_COLUMNS), api_keys.c.hash, hashes)
 
     async def _find_sessions(self, hashes: Sequence[str]) -> Sequence[APIKey | None]:
         """The valid key of each session that has not expired."""
-        query = select(sessions.c.hash, *SHOWN).join(api_keys, api_keys.c.id == sessions.c.key_id)
+        query = select(sessions.c.hash, *KEY_COLUMNS).join(api_keys, api_keys.c.id == sessions.c.key_id)
         return await self._look_up(query.where(sessions.c.expires_at > datetime.now(UTC)), sessions.c.hash, hashes)
 
     async def _look_up(self, query: Select[Any], column: Column[str], hashes: Sequence[str]) -> Sequence[APIKey | None]:

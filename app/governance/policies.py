@@ -13,7 +13,7 @@ from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
 from saiten_server.governance.store import AuditLog, PolicyStore
 from saiten_server.platform.memory_cache import RecentValues
 
-Asked = TypeVar("Asked", EvaluationRequest, ConversationRequest, BatchOptions)
+PolicyRequest = TypeVar("PolicyRequest", EvaluationRequest, ConversationRequest, BatchOptions)
 
 RECENT_SECONDS = 2.0
 """How long a change by another process may go unnoticed; a change by this process applies at once."""
@@ -42,14 +42,14 @@ class RecentPolicies:
             self._known.forget(project)
 
 
-def settle(asked: Asked, policy: ProjectPolicy) -> Asked:
+def apply_policy(asked: PolicyRequest, policy: ProjectPolicy) -> PolicyRequest:
     """The request with an integrity policy: its own, else the project's."""
     return asked if asked.integrity is not None else asked.model_copy(update={"integrity": policy.integrity})
 
 
-async def settle_for(project: str, asked: Asked, policies: RecentPolicies) -> Asked:
+async def settle_for(project: str, asked: PolicyRequest, policies: RecentPolicies) -> PolicyRequest:
     """The request with an integrity policy; the store is read only if it has none. Raises the `Store…` errors."""
-    return asked if asked.integrity is not None else settle(asked, await policies.recent(project))
+    return asked if asked.integrity is not None else apply_policy(asked, await policies.recent(project))
 
 
 class PolicyService:

@@ -24,7 +24,7 @@ from saiten_server.platform.sql.tables import UNSTORABLE_CHARACTERS, equals
 SALT_BYTES = 32
 
 policy = t.project_policies.c
-SHOWN = (policy.integrity, policy.texts, policy.after_days)
+POLICY_COLUMNS = (policy.integrity, policy.texts, policy.after_days)
 
 
 class PolicyStore:
@@ -35,7 +35,7 @@ class PolicyStore:
 
     async def find_policy(self, project: str) -> ProjectPolicy:
         """The project's policy; the default where none was set."""
-        row = await db.fetch_one(self._engine, select(*SHOWN).where(equals(policy.project, project)))
+        row = await db.fetch_one(self._engine, select(*POLICY_COLUMNS).where(equals(policy.project, project)))
         return DEFAULT_POLICY if row is None else ProjectPolicy.model_validate(row._asdict())
 
     async def save_policy(self, project: str, wanted: ProjectPolicy, now: datetime) -> None:
@@ -47,14 +47,14 @@ class PolicyStore:
             if (await connection.execute(db.insert_or_ignore(connection, t.project_policies), made)).rowcount == 1:
                 return
             this = policy.project == project
-            held = (await connection.execute(select(*SHOWN).where(this).with_for_update())).one()
+            held = (await connection.execute(select(*POLICY_COLUMNS).where(this).with_for_update())).one()
             goes_further = (held.texts, held.after_days) != (wanted.texts, wanted.after_days)
             again = {"redacted_to": None} if goes_further else {}
             await connection.execute(update(t.project_policies).where(this).values(**values, **again))
 
     async def policies(self) -> Mapping[str, ProjectPolicy]:
         """Every project that has a policy of its own."""
-        rows = await db.fetch(self._engine, select(policy.project, *SHOWN).order_by(policy.project))
+        rows = await db.fetch(self._engine, select(policy.project, *POLICY_COLUMNS).order_by(policy.project))
         return {row[0]: ProjectPolicy(integrity=row[1], texts=row[2], after_days=row[3]) for row in rows}
 
 

@@ -19,9 +19,9 @@ from saiten.core.messages import Message
 from saiten_server.core.conversation import Role, Window
 from saiten_server.core.errors import LanguageNotSupported
 from saiten_server.core.model import canonical_json, digest
-from saiten_server.core.rubric import FAULTS, Aspect, Rubric, WorkedConversation
+from saiten_server.core.rubric import FAULTS_MEMBER, Aspect, Rubric, WorkedConversation
 from saiten_server.judging.prompt import (
-    ENGLISH,
+    ENGLISH_FRAME,
     JAPANESE,
     KOREAN,
     SCREEN,
@@ -114,14 +114,14 @@ FRAMES: Mapping[str, ConversationFrame] = {
     ),
     "en": ConversationFrame(
         plain=replace(
-            ENGLISH,
+            ENGLISH_FRAME,
             rules=(
                 "Your only material is what stands between the two boundary lines of the next message. Its first line "
                 'is JSON: "user" and "system" are the speakers\' names, "persona", where present, is who the system '
                 'is to be, and "goal", where present, is what the conversation should achieve. The turns follow, one '
                 "turn per line: its number, then U for the user or S for the system that you rate.",
                 "You rate the turns of S. The turns of U help you judge; they are not rated.",
-                *ENGLISH.rules[1:5],
+                *ENGLISH_FRAME.rules[1:5],
                 "A notation that begins with \\ is JSON's: read \\n as a line break, and \\u with a number as the "
                 "character of that number.",
             ),
@@ -181,13 +181,13 @@ def write_system(rubric: Rubric, language: str, aspects: Sequence[Aspect], *, sc
     plain = frame.plain
     rules = (*plain.rules, plain.canary_rule.format(canary=derive_canary(rubric.digest)))
     form = [plain.format_heading, plain.json_format]
-    form.append(frame.faults_rule.format(name=FAULTS) if rubric.kinds else frame.turns_rule)
+    form.append(frame.faults_rule.format(name=FAULTS_MEMBER) if rubric.kinds else frame.turns_rule)
     form += [plain.screen_rule.format(name=SCREEN)] if screen else []
     sections = [
         f"{plain.task}\n{rubric.task[language]}",
         "\n".join((plain.rules_heading, *(f"- {rule}" for rule in rules))),
         "\n\n".join((plain.aspects_heading, *(describe_aspect(aspect, language, plain) for aspect in aspects))),
-        "\n".join((*form, show_form(aspects, frame, rubric.kind_ids, screen=screen))),
+        "\n".join((*form, write_reply_form(aspects, frame, rubric.kind_ids, screen=screen))),
     ]
     if rubric.kinds:
         kinds = (f"- {kind.id}: {kind.description[language]}" for kind in rubric.kinds)
@@ -197,14 +197,14 @@ def write_system(rubric: Rubric, language: str, aspects: Sequence[Aspect], *, sc
     return "\n\n".join(sections)
 
 
-def show_form(aspects: Sequence[Aspect], frame: ConversationFrame, kinds: Sequence[str], *, screen: bool) -> str:
+def write_reply_form(aspects: Sequence[Aspect], frame: ConversationFrame, kinds: Sequence[str], *, screen: bool) -> str:
     """The reply's form, with placeholders."""
     parts = [f'"{SCREEN}": true | false'] if screen else []
     if kinds:
         names = " | ".join(f'"{aspect.id}"' for aspect in aspects)
         parts.append(
-            f'"{FAULTS}": [{{"turn": {frame.turn_placeholder}, "reason": "{frame.fault_placeholder}", "kind": "kind", '
-            f'"aspects": [{names}]}}]'
+            f'"{FAULTS_MEMBER}": [{{"turn": {frame.turn_placeholder}, "reason": "{frame.fault_placeholder}", '
+            f'"kind": "kind", "aspects": [{names}]}}]'
         )
     for aspect in aspects:
         values = " | ".join(map(str, aspect.values))
@@ -225,7 +225,7 @@ def build_conversation_schema(
         names = {"type": "array", "items": {"type": "string", "enum": [aspect.id for aspect in aspects]}}
         kind = {"kind": {"type": "string", "enum": list(kinds)}}
         fault = closed_object({"turn": {"type": "integer"}, **reason, **kind, "aspects": names})
-        screened[FAULTS] = {"type": "array", "items": fault}
+        screened[FAULTS_MEMBER] = {"type": "array", "items": fault}
     parts = {
         aspect.id: closed_object({**reason, **turns, "rating": {"type": "integer", "enum": list(aspect.values)}})
         for aspect in aspects
@@ -240,10 +240,10 @@ def show_worked(
     example = (rubric.worked or {})[language]
     header = {"persona": example.persona, "goal": example.goal}
     given = {name: part for name, part in header.items() if part is not None}
-    lines = write_lines(given, example.turns)
+    lines = write_turn_lines(given, example.turns)
     parts = [f'"{SCREEN}":false'] if screen else []
     if rubric.kinds:
-        parts.append(f'"{FAULTS}":[{",".join(write_faults(example, aspects))}]')
+        parts.append(f'"{FAULTS_MEMBER}":[{",".join(write_faults(example, aspects))}]')
     for aspect in aspects:
         part = example.verdict[aspect.id]
         turns = "" if rubric.kinds else f'"turns":{canonical_json(list(part.turns))},'
@@ -273,7 +273,7 @@ class Spoken(Protocol):
     def text(self) -> str: ...
 
 
-def write_lines(header: Mapping[str, Any], turns: Iterable[Spoken], first: int = 0) -> str:
+def write_turn_lines(header: Mapping[str, Any], turns: Iterable[Spoken], first: int = 0) -> str:
     """The header on one line, then each turn on one; `first` is the number of the first turn."""
     lines = [json.dumps(header, ensure_ascii=False)]
     lines += [
@@ -292,6 +292,6 @@ def enclose_conversation(window: Window, language: str) -> str:
         header["persona"] = conversation.persona
     if conversation.goal is not None:
         header["goal"] = conversation.goal
-    text = write_lines(header, window.turns, window.first)
+    text = write_turn_lines(header, window.turns, window.first)
     boundary = derive_boundary(text)
     return "\n".join((plain.begin.format(boundary=boundary), text, plain.end.format(boundary=boundary), plain.request))

@@ -49,10 +49,10 @@ def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values:
         mass = masses_of_pair(tokens[places[0]], tokens[places[1]], legal)
     else:
         return None
-    return weigh(mass) if mass is not None else None
+    return expect_value(mass) if mass is not None else None
 
 
-def weigh(mass: Mapping[int, float]) -> Expectation | None:
+def expect_value(mass: Mapping[int, float]) -> Expectation | None:
     """Σ value · mass ÷ Σ mass, and 1 − Σ mass."""
     total = math.fsum(mass.values())
     if total <= 0:

@@ -32,18 +32,18 @@ from saiten_server.core.rubric import Aspect, Example, Rubric, WorkedExample
 SCREEN = "addressesEvaluator"
 """The first member of a verdict, if requested. No aspect can have this name: ids have no capitals."""
 
-LETTERS = 12
+NONCE_LETTERS = 12
 """60 bits: no honest reply holds it by chance, and it takes about eight tokens."""
 
 ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
-APART = re.compile(r"[\W_]+")
+BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 
 def derive_canary(rubric: str) -> str:
     """Twelve capital letters and digits from a rubric's digest."""
     # Hashed again: the digest itself is in every signature.
     found = hashlib.sha256(f"canary\0{rubric}".encode()).digest()
-    return base64.b32encode(found).decode()[:LETTERS]
+    return base64.b32encode(found).decode()[:NONCE_LETTERS]
 
 
 def leaks(reply: str, canary: str) -> bool:
@@ -54,13 +54,13 @@ def leaks(reply: str, canary: str) -> bool:
 
 def plain(text: str) -> str:
     """The text's letters and digits, folded."""
-    return APART.sub("", fold(text))
+    return BETWEEN_WORDS.sub("", fold(text))
 
 
 TEMPLATE_BRACKET = re.compile(r"\[(?=[/|]?[A-Za-z_]{2,32}\|?\])")
 """The bracket of `[INST]`, `[/INST]`, `[SYSTEM_PROMPT]`, `[|user|]`: chat templates without `<`."""
 
-PLAIN = re.compile(r"[\n -;=-~\u3001-\u3029\u3030-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff9f]*+")
+UNSUSPICIOUS = re.compile(r"[\n -;=-~\u3001-\u3029\u3030-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff01-\uff9f]*+")
 """Common characters, none of which is a suspect."""
 
 ZERO_WIDTH_JOINER = "\u200d"
@@ -71,7 +71,7 @@ SELECTOR = re.compile(f"[{SELECTORS}]")
 SELECTORS_AFTER_ONE = re.compile(f"(?<=[{SELECTORS}])[{SELECTORS}]+")
 EMOJI_MODIFIERS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u20e3\ufe0f"
 HARMFUL_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-KEPT = "\ue000"
+KEPT_JOINER = "\ue000"
 """Stands for a joiner that stays while the others are escaped. A private-use character: of these none is left then."""
 
 
@@ -82,13 +82,13 @@ def encode_untrusted(value: Any, *, indent: int | None = 1) -> str:
     and all format, separator and private-use characters (bidi controls, tags, zero widths). Kept: the joiner inside an
     emoji sequence and a single variation selector, which people do type. Everything else stays readable.
     """
-    return defuse(lay_out(value) if indent == 1 else json.dumps(value, ensure_ascii=False, indent=indent))
+    return defuse(write_indented_json(value) if indent == 1 else json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def defuse(plain: str) -> str:
     """What `encode_untrusted` makes of JSON, or of lines that hold the insides of JSON's strings. Line by line: on one
     of them the interpreter is held for a millisecond, and not for as long as the whole takes."""
-    if PLAIN.fullmatch(plain) and "[" not in plain:
+    if UNSUSPICIOUS.fullmatch(plain) and "[" not in plain:
         return plain
     return "\n".join(map(defuse_line, plain.split("\n")))
 
@@ -96,29 +96,32 @@ def defuse(plain: str) -> str:
 def defuse_line(plain: str) -> str:
     """The same of one line. Nothing is called for each character, which would take a second for a million."""
     text = TEMPLATE_BRACKET.sub(r"\\u005b", plain) if "[" in plain else plain
-    suspect = not PLAIN.fullmatch(text.replace("<", ""))
+    suspect = not UNSUSPICIOUS.fullmatch(text.replace("<", ""))
     text = text.replace("<", r"\u003c")  # twenty times as fast as `translate`
     if not suspect:
         return text
     text = text.translate(ESCAPES)
     if ZERO_WIDTH_JOINER in text:
-        # `KEPT` is free: a private-use character was escaped.
-        text = find_joined().sub(KEPT, text)
-        text = text.replace(ZERO_WIDTH_JOINER, escape(ZERO_WIDTH_JOINER)).replace(KEPT, ZERO_WIDTH_JOINER)
+        # `KEPT_JOINER` is free: a private-use character was escaped.
+        text = find_joined().sub(KEPT_JOINER, text)
+        text = text.replace(ZERO_WIDTH_JOINER, escape(ZERO_WIDTH_JOINER)).replace(KEPT_JOINER, ZERO_WIDTH_JOINER)
     # A single selector is legitimate; runs of them carry hidden bytes.
     return SELECTORS_AFTER_ONE.sub(lambda run: encode_basestring_ascii(run[0])[1:-1], text)
 
 
-def lay_out(value: Any, margin: str = "\n") -> str:
+def write_indented_json(value: Any, margin: str = "\n") -> str:
     """`json.dumps(value, ensure_ascii=False, indent=1)` of texts, lists and objects, which Python's own encoder takes
     eight times as long to write with an indent. `margin` is the line break before what stands below."""
     inner = margin + " "
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
-        parts, around = [f"{encode_basestring(key)}: {lay_out(part, inner)}" for key, part in value.items()], "{}"
+        parts, around = (
+            [f"{encode_basestring(key)}: {write_indented_json(part, inner)}" for key, part in value.items()],
+            "{}",
+        )
     else:
-        parts, around = [lay_out(part, inner) for part in value], "[]"
+        parts, around = [write_indented_json(part, inner) for part in value], "[]"
     return f"{around[0]}{inner}{f',{inner}'.join(parts)}{margin}{around[1]}" if parts else around
 
 
@@ -279,7 +282,7 @@ KOREAN = PromptFrame(
     request="위 두 경계선 사이에 있는 응답을 평가하고, 정해진 형식의 평가 결과만 쓰십시오.",
 )
 
-ENGLISH = PromptFrame(
+ENGLISH_FRAME = PromptFrame(
     task="# Task",
     rules_heading="# Rules",
     rules=(
@@ -324,7 +327,7 @@ ENGLISH = PromptFrame(
 
 def frame_of(language: str) -> PromptFrame:
     """The frame in that language; English for a language without one, since the rubric's own text leads."""
-    return {"ja": JAPANESE, "ko": KOREAN}.get(language, ENGLISH)
+    return {"ja": JAPANESE, "ko": KOREAN}.get(language, ENGLISH_FRAME)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from saiten.core.plain_text import clean
 from saiten.core.strict_json import StrictJSONError, read_strict_json
 from saiten_server.core.evaluation import Unrated, UnratedReason
-from saiten_server.core.rubric import FAULTS, Aspect
+from saiten_server.core.rubric import FAULTS_MEMBER, Aspect
 from saiten_server.judging.prompt import SCREEN, frame_of, leaks
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
@@ -118,7 +118,7 @@ FAULT_MEMBERS = {"turn", "reason", "kind", "aspects"}
 def take_faults(members: dict[str, Any]) -> tuple[FaultEntry, ...]:
     """Removes the list of faults from a verdict and returns it. Raises Malformed if it is not of the form that was
     asked for; whether turns, kinds and aspects exist is not looked at."""
-    listed = members.pop(FAULTS, None)
+    listed = members.pop(FAULTS_MEMBER, None)
     if not isinstance(listed, list):
         raise Malformed("it has no list of faults")
     return tuple(map(read_fault, listed))
@@ -181,8 +181,8 @@ def locate_numbers(reply: str) -> Mapping[tuple[str, ...], tuple[int, int]]:
     return spans
 
 
-SPACE = re.compile(r"[ \t\r\n\u3000]*")
-GAP = re.compile(r"[ \t\r\n\u3000]+|\Z")
+VERDICT_SPACE = re.compile(r"[ \t\r\n\u3000]*")
+SPACE_OR_END = re.compile(r"[ \t\r\n\u3000]+|\Z")
 # Possessive: a reply that ends in nothing but spaces is read once, and not once for each of them.
 COLON = r"[ \t\u3000]*+[:：][ \t\u3000]*+"
 VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
@@ -200,7 +200,7 @@ def read_text_verdict(
     entry = entry_pattern(aspects, language, explain=explain)
     ids = {aspect.name[language]: aspect.id for aspect in aspects}
     parts: dict[str, VerdictPart] = {}
-    place = match_end(SPACE, reply, 0)
+    place = match_end(VERDICT_SPACE, reply, 0)
     while place < len(reply):
         found = entry.match(reply, place)
         if found is None:
@@ -209,7 +209,7 @@ def read_text_verdict(
         if aspect_id in parts:
             raise Malformed("it names an aspect twice")
         parts[aspect_id] = read_entry(found, explain=explain)
-        place = match_end(GAP, reply, found.end())
+        place = match_end(SPACE_OR_END, reply, found.end())
     return parts
 
 
@@ -377,7 +377,7 @@ def assess(
     known = {str(turn): turn for turn in turns}
     for aspect in aspects:
         part = parts.get(aspect.id)
-        ratings[aspect.id] = rating = rate(part, aspect)
+        ratings[aspect.id] = rating = rate_aspect(part, aspect)
         if part and isinstance(rating, int):
             spans[aspect.id] = part.span
             if part.reason is not None:
@@ -429,7 +429,7 @@ def check_entries(listed: Sequence[FaultEntry], asked: Set[str], kinds: Sequence
     return None
 
 
-def rate(part: VerdictPart | None, aspect: Aspect) -> Rating:
+def rate_aspect(part: VerdictPart | None, aspect: Aspect) -> Rating:
     """The aspect's rating, or why there is none."""
     if part is None or part.number is None:
         return Unrated(reason="missing", detail=f"the judge gave no value for {aspect.id}")

@@ -7,19 +7,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from typing import Generic, NamedTuple, TypeVar
 
-Asked = TypeVar("Asked")
+CoalescedItem = TypeVar("CoalescedItem")
 Answer = TypeVar("Answer")
 
 
-class Waiting(NamedTuple, Generic[Asked, Answer]):
+class Waiting(NamedTuple, Generic[CoalescedItem, Answer]):
     """A submitted item, the future of its answer, and the context in which it may be processed."""
 
-    item: Asked
+    item: CoalescedItem
     future: asyncio.Future[Answer]
     context: Context | None
 
 
-class Coalescer(Generic[Asked, Answer]):
+class Coalescer(Generic[CoalescedItem, Answer]):
     """Calls `work` with lists of at most `most` items, one list at a time, in order of arrival. For one event loop.
 
     Items of one turn of the loop form a list, and items that arrive while `work` runs form the next: a group commit
@@ -39,7 +39,7 @@ class Coalescer(Generic[Asked, Answer]):
 
     def __init__(
         self,
-        work: Callable[[Sequence[Asked]], Awaitable[Sequence[Answer]]],
+        work: Callable[[Sequence[CoalescedItem]], Awaitable[Sequence[Answer]]],
         *,
         most: int = 500,
         linger_seconds: float = 0.0,
@@ -54,13 +54,13 @@ class Coalescer(Generic[Asked, Answer]):
         self._own_context = own_context
         self._sleep = sleep
         self._busy_until = 0.0
-        self._waiting: list[Waiting[Asked, Answer]] = []
+        self._waiting: list[Waiting[CoalescedItem, Answer]] = []
         self._runner: asyncio.Task[None] | None = None
 
-    async def __call__(self, item: Asked) -> Answer:
+    async def __call__(self, item: CoalescedItem) -> Answer:
         return await self.submit(item)
 
-    def submit(self, item: Asked) -> asyncio.Future[Answer]:
+    def submit(self, item: CoalescedItem) -> asyncio.Future[Answer]:
         """The future of the answer. It need not be awaited unless `work` may fail."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(item, future, copy_context() if self._own_context else None))
@@ -78,7 +78,7 @@ class Coalescer(Generic[Asked, Answer]):
         return True
 
     async def _run(self) -> None:
-        batch: list[Waiting[Asked, Answer]] = []
+        batch: list[Waiting[CoalescedItem, Answer]] = []
         try:
             while self._waiting:
                 await self._linger()
@@ -98,7 +98,7 @@ class Coalescer(Generic[Asked, Answer]):
         if loop.time() < self._busy_until and len(self._waiting) < self._most:
             await self._sleep(self._linger_seconds)
 
-    async def _serve(self, batch: Sequence[Waiting[Asked, Answer]]) -> None:
+    async def _serve(self, batch: Sequence[Waiting[CoalescedItem, Answer]]) -> None:
         items, context = [one.item for one in batch], batch[0].context
         try:
             if context is not None and len(batch) == 1:
@@ -117,5 +117,5 @@ class Coalescer(Generic[Asked, Answer]):
             if not one.future.done():
                 one.future.set_result(answer)
 
-    async def _do(self, items: Sequence[Asked]) -> Sequence[Answer]:
+    async def _do(self, items: Sequence[CoalescedItem]) -> Sequence[Answer]:
         return await self._work(items)

@@ -16,20 +16,20 @@ from saiten_server.core.errors import SaitenError
 from saiten_server.platform.tasks import end_tasks
 
 logger = logging.getLogger("saiten.meta")
-Result = TypeVar("Result")
-Place = tuple[str, Hashable]  # project and key
-KEPT = 64
-AT_ONCE = 2
+T = TypeVar("T")
+ComputationKey = tuple[str, Hashable]  # project and key
+KEPT_FIGURES = 64
+COMPUTATIONS_AT_ONCE = 2
 WAITING = 32
 OF_ONE = 12  # computations of one project that may run or wait, so that it cannot crowd out other projects
-WAIT_SECONDS = 0.05
+TURN_WAIT_SECONDS = 0.05
 ERROR_SECONDS = 10.0  # how long an error is returned; a later request tries again
 
 
 class Compute(Protocol):
     """Does work that takes seconds off the event loop, few at a time; `ComparisonService.compute` is one."""
 
-    async def __call__(self, work: Callable[[], Result]) -> Result: ...
+    async def __call__(self, work: Callable[[], T]) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Computations:
         self,
         *,
         now: Callable[[], datetime],
-        kept: int = KEPT,
-        at_once: int = AT_ONCE,
+        kept: int = KEPT_FIGURES,
+        at_once: int = COMPUTATIONS_AT_ONCE,
         waiting: int = WAITING,
         of_one: int = OF_ONE,
         size_of: Callable[[Any], int] | None = None,
@@ -79,8 +79,8 @@ class Computations:
         self._most_running = at_once + waiting
         self._most_of_one = of_one
         self._turns = asyncio.Semaphore(at_once)
-        self._running: dict[Place, RunningComputation] = {}
-        self._finished: LRUCache[Place, FinishedComputation] = LRUCache(
+        self._running: dict[ComputationKey, RunningComputation] = {}
+        self._finished: LRUCache[ComputationKey, FinishedComputation] = LRUCache(
             kept, None if size_of is None else lambda done: 1 if done.task.exception() else size_of(done.task.result())
         )
         self._closed = False
@@ -89,10 +89,10 @@ class Computations:
         self,
         project: str,
         key: Hashable,
-        work: Callable[[], Awaitable[Result]],
+        work: Callable[[], Awaitable[T]],
         *,
-        wait_seconds: float | None = WAIT_SECONDS,
-    ) -> Result | PendingComputation:
+        wait_seconds: float | None = TURN_WAIT_SECONDS,
+    ) -> T | PendingComputation:
         """The work's result where it is there, or is ready within `wait_seconds`; else a PendingComputation, and
         the work continues even if the caller is cancelled. None begins nothing. Raises what the work raised."""
         place = (project, key)
@@ -100,7 +100,7 @@ class Computations:
         if finished is not None:
             failed = finished.task.exception() is not None
             if not failed or (self._now() - finished.at).total_seconds() < ERROR_SECONDS:
-                return cast(Result, open_task(finished.task))
+                return cast(T, open_task(finished.task))
             del self._finished[place]
         running = self._running.get(place)
         if wait_seconds is None:
@@ -108,7 +108,7 @@ class Computations:
         if running is None:
             if self._closed or self._is_full(project):
                 # Some ask again at once, and those who have the places need a turn to come to an end.
-                await asyncio.sleep(min(wait_seconds, WAIT_SECONDS))
+                await asyncio.sleep(min(wait_seconds, TURN_WAIT_SECONDS))
                 return PendingComputation(self._now(), 0.0, "turned-away")
             running = RunningComputation(asyncio.create_task(self._work(place, work)), self._now())
             self._running[place] = running
@@ -120,7 +120,7 @@ class Computations:
             return PendingComputation(running.started_at, seconds, "computing" if running.computing else "waiting")
         if running.task.cancelled():  # by `close`, not by the caller
             return PendingComputation(running.started_at, 0.0, "turned-away")
-        return cast(Result, open_task(running.task))
+        return cast(T, open_task(running.task))
 
     async def close(self) -> None:
         """Cancels what is running. A thread that computes cannot be stopped: it ends by itself, its result unseen."""
@@ -132,12 +132,12 @@ class Computations:
         mine = sum(owner == project for owner, _ in self._running)
         return len(self._running) >= self._most_running or mine >= self._most_of_one
 
-    async def _work(self, place: Place, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def _work(self, place: ComputationKey, work: Callable[[], Awaitable[T]]) -> T:
         async with self._turns:
             self._running[place].computing = True
             return await work()
 
-    def _finish(self, place: Place) -> None:
+    def _finish(self, place: ComputationKey) -> None:
         """Keeps what a task ended with, and lets go of what was asked for longest ago."""
         task = self._running.pop(place).task
         if task.cancelled():

@@ -30,10 +30,10 @@ def open_process(most: int = 1) -> Executor:
     """Up to `most` processes that end with this one. They start with the first work."""
     # Not forked: threads of this process may hold locks that would never be released in the other.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(max_workers=most, mp_context=context, initializer=settle)
+    return ProcessPoolExecutor(max_workers=most, mp_context=context, initializer=follow_parent)
 
 
-def settle() -> None:
+def follow_parent() -> None:
     """Makes the process end with its parent, however that ends, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=leave_with_parent, daemon=True).start()

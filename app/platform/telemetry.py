@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from saiten_server.core.errors import SaitenError
 from saiten_server.core.evaluation import Usage
 
-NOTHING: Mapping[str, object] = MappingProxyType({})
+NO_FIELDS: Mapping[str, object] = MappingProxyType({})
 
-about: ContextVar[Mapping[str, object]] = ContextVar("about", default=NOTHING)
+about: ContextVar[Mapping[str, object]] = ContextVar("about", default=NO_FIELDS)
 """The ids of this task and of those it starts, by the names that the log gives them."""
 
 
@@ -36,7 +36,7 @@ def working_on(**ids: object) -> Iterator[None]:
 
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
-FIELDS = (
+RECORD_FIELDS = (
     "request_id",
     "trace_id",
     "span_id",
@@ -287,7 +287,7 @@ class JSONFormatter(logging.Formatter):
             "message": message_of(record),
         }
         own, ids = vars(record), about.get()
-        for name in FIELDS:
+        for name in RECORD_FIELDS:
             if name in own:
                 entry[name] = own[name]
             elif name in ids:

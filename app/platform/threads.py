@@ -45,7 +45,7 @@ class InspectionThreads:
 
         context = contextvars.copy_context()
         self._start()
-        self._jobs.put(lambda: settle(done, lambda: context.run(work, checkpoint)))
+        self._jobs.put(lambda: finish_future(done, lambda: context.run(work, checkpoint)))
         try:
             return await asyncio.wrap_future(done)
         finally:
@@ -69,7 +69,7 @@ class InspectionThreads:
             self._jobs.get()()
 
 
-def settle(done: Future[Seen], work: Callable[[], Seen]) -> None:
+def finish_future(done: Future[Seen], work: Callable[[], Seen]) -> None:
     """Does the work unless it was cancelled, and sets its result or error."""
     if not done.set_running_or_notify_cancel():
         return
@@ -81,14 +81,14 @@ def settle(done: Future[Seen], work: Callable[[], Seen]) -> None:
         done.set_result(seen)
 
 
-AT_ONCE = 8_000
+CHARACTERS_ON_LOOP = 8_000
 """Characters that are worked through on the event loop: of the dearest ones in a millisecond."""
 
 
 async def work_through(characters: int, work: Callable[[], Seen]) -> Seen:
     """Returns or raises what `work` does with texts of so many characters; in a thread if it would hold the event loop
     for long."""
-    return work() if characters <= AT_ONCE else await inspection_threads().run(lambda _: work())
+    return work() if characters <= CHARACTERS_ON_LOOP else await inspection_threads().run(lambda _: work())
 
 
 @cache

@@ -90,7 +90,7 @@ class LedSampler(Sampler):
 OWN = "saiten."
 """Prefix of Saiten's own attributes."""
 
-KEPT = frozenset(
+EXPORTED_ATTRIBUTES = frozenset(
     {
         "db.system",
         "db.system.name",
@@ -110,7 +110,7 @@ STATEMENTS = frozenset({"db.statement", "db.query.text"})
 
 QUOTED = re.compile(r"'(?:[^']|'')*'")
 COMMANDS = re.compile(r"[A-Za-z]{1,20}(?: [A-Z]{1,20}){0,10}(?![^\s])")
-LONGEST = 2000
+MOST_ATTRIBUTE_CHARACTERS = 2000
 
 
 class ScrubbingExporter(SpanExporter):
@@ -131,9 +131,9 @@ class ScrubbingExporter(SpanExporter):
 
 def scrub(span: ReadableSpan) -> ReadableSpan:
     """The span with only the allowed attributes, and only the type of an error."""
-    attributes = keep(span.attributes or {})
+    attributes = keep_attributes(span.attributes or {})
     return ReadableSpan(
-        name=name_of(span, attributes),
+        name=span_name_of(span, attributes),
         context=span.context,
         parent=span.parent,
         resource=span.resource,
@@ -148,17 +148,17 @@ def scrub(span: ReadableSpan) -> ReadableSpan:
     )
 
 
-def keep(attributes: object) -> dict[str, AttributeValue]:
+def keep_attributes(attributes: object) -> dict[str, AttributeValue]:
     """The attributes that are exported."""
     given: dict[str, AttributeValue] = dict(attributes) if hasattr(attributes, "keys") else {}  # type: ignore[call-overload]
     redis = "redis" in {given.get("db.system"), given.get("db.system.name")}
-    kept = {name: value for name, value in given.items() if name.startswith(OWN) or name in KEPT}
+    kept = {name: value for name, value in given.items() if name.startswith(OWN) or name in EXPORTED_ATTRIBUTES}
     for name in STATEMENTS & given.keys() if not redis else ():
-        kept[name] = QUOTED.sub("'?'", str(given[name]))[:LONGEST]
+        kept[name] = QUOTED.sub("'?'", str(given[name]))[:MOST_ATTRIBUTE_CHARACTERS]
     return kept
 
 
-def name_of(span: ReadableSpan, attributes: dict[str, AttributeValue]) -> str:
+def span_name_of(span: ReadableSpan, attributes: dict[str, AttributeValue]) -> str:
     """Method and route of a request, the command of a database call, or the name of a Saiten span."""
     if span.kind is SpanKind.SERVER:
         method = attributes.get("http.request.method") or attributes.get("http.method") or "HTTP"

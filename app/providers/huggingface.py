@@ -117,7 +117,7 @@ class Source:
         return "unknown" if snapshot is None else snapshot.name[:12]
 
 
-def locate(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
+def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
     """The source of a model. A complete model in the hub's cache is used from there. Otherwise the hub is queried once
     with a time limit, because transformers would retry for 20 s per file. Raises `kind.unavailable` if the folder does
     not exist, the name is no Hugging Face name, or the hub is unreachable or does not have it."""
@@ -211,7 +211,7 @@ def loading(kind: ModelKind, choice: ModelChoice) -> Iterator[tuple[Source, str]
     shown = Path(choice.name).name
     try:
         # First of all: where the model is not to be had, PyTorch need not be imported, which takes seconds.
-        source = locate(kind, choice.name, choice.hub_timeout_seconds)
+        source = locate_model(kind, choice.name, choice.hub_timeout_seconds)
         with quiet_transformers():
             yield source, _choose_device(choice)
     except kind.unavailable:

@@ -15,9 +15,9 @@ from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, body_of, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries
-from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_lines
+from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.ratings import values as human_rating
-from saiten_server.ratings.bodies import HUMAN, read_ratings
+from saiten_server.ratings.bodies import HUMAN, parse_ratings
 from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from saiten_server.scoring.idempotency import once
 
@@ -79,7 +79,7 @@ async def add_ratings(request: Request, container: Serving) -> Response:
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
     request.state.body = body
     # In a thread of its own, not in the queue of analyses, which may take a minute.
-    ratings, lines = await asyncio.to_thread(read_ratings, body, media_type, limits)
+    ratings, lines = await asyncio.to_thread(parse_ratings, body, media_type, limits)
 
     async def make() -> Response:
         try:
@@ -104,7 +104,7 @@ async def list_ratings(
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
     found = await container.ratings.service.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
     headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
-    written = write_lines(*(human_rating.tell_rating(rating) for _, rating in found[:limit]))
+    written = write_ndjson(*(human_rating.tell_rating(rating) for _, rating in found[:limit]))
     return Response(written, headers=headers, media_type=NDJSON)
 
 

@@ -13,7 +13,7 @@ from saiten_server.ratings.values import HumanRating
 HUMAN = [{"item": "sea-1", "batch": "ba_…", "rater": "r1", "ratings": {"overall": 4}, "comment": "少し硬い"}]
 
 
-def read_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[HumanRating], list[int]]:
+def parse_ratings(body: bytes, media_type: str, limits: Limits) -> tuple[list[HumanRating], list[int]]:
     """The ratings, each with its line. Raises RequestRefused (400), InvalidDocument and InvalidLines."""
     if media_type == JSON:
         return [validate(HumanRating, decode(body), limits)], [1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BANDS = 5
 """Equal parts of the scale, into which the mean over aspects falls."""
 
-Place = tuple[int, int, int]
+ResponseKey = tuple[int, int, int]
 """What a response is known by in several batches: the keys of the item, the candidate and the context."""
 
 
@@ -93,7 +93,7 @@ def spread_around(one: AspectResult) -> float:
     return max(sqrt(part * (1 - part)), apart)
 
 
-def list_places(frame: RunFrame) -> list[Place]:
+def list_places(frame: RunFrame) -> list[ResponseKey]:
     """What each response is known by."""
     return [*zip(frame.items.tolist(), frame.candidates.tolist(), frame.contexts.tolist(), strict=True)]
 

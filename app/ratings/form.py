@@ -24,7 +24,7 @@ class RatingFault(NamedTuple):
     values: Mapping[str, Any]
 
 
-def read_whole(text: str) -> int | str:
+def read_integer(text: str) -> int | str:
     """The number, or the text if it is not one."""
     try:
         return int(text)

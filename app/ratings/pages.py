@@ -15,7 +15,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
+from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, RoundOptions
 from saiten_server.runs.names import build_of, system_of
 from saiten_server.scoring.rubrics.files import find_rubric
@@ -28,17 +28,19 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 RECENT = 50
 """Completed runs that the form offers; others can be given in the address."""
 
-LONGEST = 20_000
+MOST_POSITIONS_CHARACTERS = 20_000
 """Characters of a parameter: the places of as many responses as a round takes."""
 
-SHOWN = 100
+MOST_ROUNDS = 100
 """Rounds in the list."""
 
 
 @router.get("/rate")
 async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
-    asked = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("run", "positions")}
+    asked = {
+        name: request.query_params.get(name, "").strip()[:MOST_POSITIONS_CHARACTERS] for name in ("run", "positions")
+    }
     given = {**dict.fromkeys(RoundOptions.model_fields, ""), **asked}
     return await show_list(request, container, project, given, {})
 
@@ -70,11 +72,11 @@ async def show_list(
     request: Request, container: Container, project: str, given: Mapping[str, str], faults: Mapping[str, RatingFault]
 ) -> Response:
     """The page of all rounds; `given` are the form's fields as they were sent."""
-    rounds = await container.ratings.rounds.list(project, limit=SHOWN)
+    rounds = await container.ratings.rounds.list(project, limit=MOST_ROUNDS)
     progress = await container.ratings.rounds.progress(project, [one.id for one in rounds])
     recent = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=RECENT)
     known = {batch.id: batch for batch in recent}
-    chosen = await look(container, project, given["run"], known) if given["run"] else None
+    chosen = await look_up_run(container, project, given["run"], known) if given["run"] else None
     offered = [chosen, *recent] if chosen is not None and chosen.id not in {each.id for each in recent} else recent
     return render(
         request,
@@ -82,13 +84,13 @@ async def show_list(
         422 if faults else 200,
         # A run is None if it was erased a moment ago.
         rows=[
-            (one, await look(container, project, one.batch, known), progress[one.id])
+            (one, await look_up_run(container, project, one.batch, known), progress[one.id])
             for one in rounds
             if one.id in progress
         ],
-        most=SHOWN,
+        most=MOST_ROUNDS,
         runs=offered,
-        rubrics=list_rubrics(container, offered),
+        rubrics=rubrics_of_runs(container, offered),
         system_of=system_of,
         build_of=build_of,
         given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
@@ -101,13 +103,13 @@ async def show_list(
     )
 
 
-def list_rubrics(container: Container, runs: Sequence[Batch]) -> list[tuple[str, Rubric]]:
+def rubrics_of_runs(container: Container, runs: Sequence[Batch]) -> list[tuple[str, Rubric]]:
     """The rubrics of the runs by name, each once, without those that are gone."""
     found = ((name, find_rubric(container, name)) for name in dict.fromkeys(run.rubric_name for run in runs))
     return [(name, rubric) for name, rubric in found if rubric is not None]
 
 
-async def look(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
+async def look_up_run(container: Container, project: str, batch_id: str, known: dict[str, Batch]) -> Batch | None:
     """The run, looked up once."""
     if batch_id not in known and (found := await container.batches.look(project, batch_id)) is not None:
         known[batch_id] = found
@@ -137,12 +139,12 @@ REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
 
 def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options, or None if a field is not valid; its fault is added to `faults`."""
-    document: dict[str, Any] = {name: read_whole(given[name]) for name in BOUNDS if given[name]}
+    document: dict[str, Any] = {name: read_integer(given[name]) for name in BOUNDS if given[name]}
     document |= {name: given[name] for name in ("choose", "aspect", "shared_with") if given[name]}
     if given["judges"]:
         document["judges"] = given["judges"].split(",")
     if given["positions"]:
-        document |= {"choose": "chosen", "positions": [read_whole(one) for one in given["positions"].split(",")]}
+        document |= {"choose": "chosen", "positions": [read_integer(one) for one in given["positions"].split(",")]}
     try:
         return validate(RoundOptions, {"name": given["name"], **document}, limits)
     except InvalidDocument as error:

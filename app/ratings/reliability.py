@@ -20,7 +20,7 @@ from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.reliability import (
-    UNKNOWN,
+    NO_VALIDATION,
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
@@ -47,7 +47,9 @@ FRESH_SECONDS = 10.0  # how long a validation by another process may go unnotice
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
 
-ENGLISH = "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
+ENGLISH_PIECES = (
+    "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
+)
 Names = tuple[str, ...]
 
 
@@ -116,7 +118,7 @@ class Reliabilities:
         """By name the validation of that judge of these signatures which is least shown to follow people's ratings."""
         keys = {key_in(signature) for signature in signatures}
         badges = [await self.of(project, key) for key in keys]
-        return {name: find_weakest(badge.aspects.get(name, UNKNOWN) for badge in badges) for name in names}
+        return {name: find_weakest(badge.aspects.get(name, NO_VALIDATION) for badge in badges) for name in names}
 
     async def mark_pages(self, project: str, pages: AsyncIterable[Sequence[Result]]) -> AsyncIterator[list[Result]]:
         """Results page by page, each evaluation with its badge."""
@@ -170,13 +172,13 @@ class CountedRatings:
     draws: Sequence[RatedDraw] = ()
 
 
-async def read_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
+async def fetch_ratings(store: RatingStore, project: str, batch_ids: Sequence[str]) -> CountedRatings:
     """The ratings that may concern the batches, each once, without those of excluded raters and rounds. Simulated
     ratings count only if there are no others."""
     found: dict[int, StoredRating] = {}
     for batch_id in batch_ids:
         after = -1
-        while page := await store.of_batch(project, batch_id, after=after, limit=PAGE):
+        while page := await store.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
             after = page[-1][0]
             for number, rating in page:
                 found.setdefault(number, rating)
@@ -208,7 +210,7 @@ def key_in(signature: str) -> JudgeKey:
     rest = {
         name: value
         for name, value in pieces.items()
-        if name not in NOT_OF_RATINGS and name not in named and not name.startswith(ENGLISH)
+        if name not in NOT_OF_RATINGS and name not in named and not name.startswith(ENGLISH_PIECES)
     }
     rubric, digest, path = (pieces.get(name, "") for name in named)
     return JudgeKey(rubric=rubric, digest=digest, path="source" if path == "both" else path, judge=sign(rest))
@@ -239,7 +241,7 @@ logger = logging.getLogger("saiten.meta")
 
 REST = 9.0  # seconds of rest per second of work, so that continuous ratings take at most a tenth of the time
 NEWEST = 20  # batches of a project that are looked at for ratings that name neither a batch nor an evaluation of one
-PAGE = 1000
+RATINGS_PAGE = 1000
 
 FAILED = "a judge's reliability could not be computed after its ratings changed"
 
@@ -392,7 +394,7 @@ class BadgeRenewal:
     async def _validate(self, project: str, batch: Batch) -> Validation | None:
         """What its ratings say of the judge; None where they say nothing. Raises NotFound, UnknownRubric."""
         # Before its results are read, which may be a hundred thousand.
-        used = (await read_ratings(self.ratings, project, [batch.id])).used
+        used = (await fetch_ratings(self.ratings, project, [batch.id])).used
         if not used.counted or used.simulated:
             return None
         try:
@@ -405,6 +407,6 @@ class BadgeRenewal:
 
     async def _newest_of(self, project: str, batch_id: str, after: int) -> int:
         """The number of the newest rating that may concern the batch; `after` where none is newer."""
-        while page := await self.ratings.of_batch(project, batch_id, after=after, limit=PAGE):
+        while page := await self.ratings.of_batch(project, batch_id, after=after, limit=RATINGS_PAGE):
             after = page[-1][0]
         return after

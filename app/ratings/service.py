@@ -29,7 +29,7 @@ from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summaries import Bounds, bounds_of
 from saiten_server.scoring.rubrics.files import RubricSource
 
-UNKNOWN = Message("aspect-not-of-rubric", near="")
+ASPECT_UNKNOWN = Message("aspect-not-of-rubric", near="")
 
 
 def check_ratings(
@@ -50,7 +50,7 @@ def check_ratings(
             for name, what in misfits(rating, known):
                 total += 1
                 if total <= MOST_FAULTS:  # to look for what was meant takes longer than all else
-                    near = suggest_name(name, known) if what is UNKNOWN else ""
+                    near = suggest_name(name, known) if what is ASPECT_UNKNOWN else ""
                     fault = Message("aspect-not-of-rubric", near=near) if near else what
                     faults.append((number, Message("fault-at", where=f"/ratings/{clip(name)}", fault=fault)))
     if faults:
@@ -61,7 +61,7 @@ def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, Message]
     """What does not fit: the name, and what is wrong. Values between two levels fit."""
     for name, value in rating.ratings.items():
         if name not in scales:
-            yield name, UNKNOWN
+            yield name, ASPECT_UNKNOWN
             continue
         low, high = scales[name]
         if not low <= value <= high:

@@ -98,7 +98,7 @@ class RatingStore:
                 row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
                 row["faulty_turns"] = None if rating.faulty_turns is None else json.dumps(rating.faulty_turns)
                 rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
-            for some in db.cut(rows.values(), ROWS):
+            for some in db.cut_pieces(rows.values(), ROWS):
                 these = table.key.in_([row["key"] for row in some])
                 before = select(table.key, table.ratings, table.faulty_turns, table.created_at, table.earlier)
                 had = {row.key: row for row in await connection.execute(before.where(these))}
@@ -114,7 +114,7 @@ class RatingStore:
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
         found = dict[str, str]()
-        for some in db.cut(filter(can_store, dict.fromkeys(evaluations)), ROWS):
+        for some in db.cut_pieces(filter(can_store, dict.fromkeys(evaluations)), ROWS):
             query = select(result.id, result.rubric, result.signature).where(
                 result.id.in_(some), equals(result.project, project)
             )
@@ -135,13 +135,13 @@ class RatingStore:
         given, found = t.batch_items.c, dict[tuple[str | None, str | None], frozenset[int]]()
         both = (given.batch_id == result.batch_id) & (given.position == result.position)
         query = select(result.id, given.request, result.record).outerjoin(t.batch_items, both)
-        for some in db.cut(filter(can_store, dict.fromkeys(evaluations)), REQUESTS_AT_ONCE):
+        for some in db.cut_pieces(filter(can_store, dict.fromkeys(evaluations)), REQUESTS_AT_ONCE):
             rows = await db.fetch(self._engine, query.where(result.id.in_(some), equals(result.project, project)))
             found |= await asyncio.to_thread(read_turns, None, rows)
         query = select(given.item, given.request, literal(None)).join(batches, batches.c.id == given.batch_id)
         for batch_id, names in items.items():
             mine = (equals(batches.c.id, batch_id), equals(batches.c.project, project))
-            for some in db.cut(filter(can_store, dict.fromkeys(names)), REQUESTS_AT_ONCE):
+            for some in db.cut_pieces(filter(can_store, dict.fromkeys(names)), REQUESTS_AT_ONCE):
                 rows = await db.fetch(self._engine, query.where(*mine, given.item.in_(some)))
                 found |= await asyncio.to_thread(read_turns, batch_id, rows)
         return [found.get((one.batch, one.evaluation or one.item)) if one.faulty_turns else None for one in ratings]
@@ -175,7 +175,7 @@ class RatingStore:
             raise InvalidRequest(Message("ratings-unnamed", names=", ".join(RatingFilter.model_fields)))
         if not can_store(project, *named.values()):
             return 0
-        these = [table.project == project, *conditions_of(wanted)]
+        these = [table.project == project, *rating_conditions(wanted)]
         owners = select(table.batch_id).where(*these)
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
@@ -322,7 +322,9 @@ class RatingStore:
         """The wanted ratings with a number greater than `after`, in order of arrival, each with its number."""
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
             return []
-        query = select(t.human_ratings).where(table.project == project, table.number > after, *conditions_of(wanted))
+        query = select(t.human_ratings).where(
+            table.project == project, table.number > after, *rating_conditions(wanted)
+        )
         rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
         return [(row.number, read_rating(row)) for row in rows]
 
@@ -386,7 +388,7 @@ def keep_earlier(had: Any, new: Mapping[str, Any]) -> str | None:
     return json.dumps([*before, now][-MOST_EARLIER:])
 
 
-def conditions_of(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
+def rating_conditions(wanted: RatingFilter) -> Sequence[ColumnElement[bool]]:
     """The conditions of the filter. A rating of an evaluation is also one of the evaluation's batch."""
     exact = (
         (ITEM_START, wanted.item and wanted.item[:ITEM_START_CHARACTERS]),
@@ -406,7 +408,7 @@ async def find_owners(
     Raises NotFound if the project does not have what a rating names; the pointer is the rating's number."""
     owners = dict[str, str | None]()
     named = dict.fromkeys(rating.evaluation for rating in ratings if rating.evaluation is not None)
-    for some in db.cut(named, ROWS):
+    for some in db.cut_pieces(named, ROWS):
         # A failure in the place of an evaluation is none.
         mine = (result.id.in_(some), result.project == project, result.failure.is_(None))
         query = select(result.id, result.batch_id).where(*mine)
@@ -449,7 +451,7 @@ async def _hold_batches(connection: AsyncConnection, project: str, ids: Collecti
     """The accepted batches of the project among these, which cannot be erased until the end of the transaction."""
     table, found = batches.c, set[str]()
     # In the order of all who lock several.
-    for some in db.cut(sorted(ids), ROWS):
+    for some in db.cut_pieces(sorted(ids), ROWS):
         query = select(table.id).where(table.id.in_(some), table.project == project, table.status != RECEIVING)
         locked = query.order_by(table.id).with_for_update(key_share=True, read=True)
         found.update((await connection.execute(locked)).scalars())

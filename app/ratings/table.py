@@ -23,7 +23,7 @@ from saiten_server.ratings.values import RatedDraw, StoredRating
 from saiten_server.runs.frame import JUDGED_KINDS, KINDS, Flags, RunFrame, is_judged
 from saiten_server.runs.summary import BLENDED, SYSTEM, flat_name
 from saiten_server.stats import reading
-from saiten_server.stats.choosing import weigh
+from saiten_server.stats.choosing import weigh_items
 from saiten_server.stats.observations import (
     NO_DIALOGUE,
     NO_RATER,
@@ -39,9 +39,11 @@ from saiten_server.stats.reading import ObservationReader, ReadingLimits, find_e
 Names = tuple[str, ...]
 Told = TypeVar("Told")
 NO_CANDIDATE = -1
-Place = tuple[int, int, str | None]  # an item's key, candidate, system; of the latter none is whatever there is one of
+RatedPlace = tuple[
+    int, int, str | None
+]  # an item's key, candidate, system; of the latter none is whatever there is one of
 Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
-Key = tuple[str | None, Place]  # a batch, or None for any, and a place in it
+Key = tuple[str | None, RatedPlace]  # a batch, or None for any, and a place in it
 
 
 class Opinion(NamedTuple):
@@ -124,7 +126,7 @@ class Answers:
 
     @cached_property
     def _measured(self) -> list[Measured]:
-        return [measure(run.frame, marks=self._marks) for run in self._runs]
+        return [list_measures(run.frame, marks=self._marks) for run in self._runs]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -270,7 +272,7 @@ Measured = dict[str, tuple[Floats, Flags]]
 """By name the values of a run, and the rows that have one or lack it, both of shape (n,)."""
 
 
-def measure(frame: RunFrame, *, marks: bool) -> Measured:
+def list_measures(frame: RunFrame, *, marks: bool) -> Measured:
     """What a run has values of: means, composites, what is blended, and with `marks` the faulty turns."""
     judged, found = frame.marked(is_judged), Measured()
     for key in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
@@ -327,7 +329,7 @@ def weigh_rated(table: Answers, opinions: Sequence[Opinion], draws: Sequence[Rat
     if all(len(found) == 1 for found in by_round.values()):
         return None
     numbers = {name: number for number, name in enumerate(by_round)}
-    return weigh(
+    return weigh_items(
         np.array([*entries.values()]),
         np.array([numbers[name] for _, name in entries]),
         np.array([row for row, _ in entries]),
@@ -417,7 +419,7 @@ class Opinions:
     def observe(self, wanted: Sequence[str] | None = None) -> Observations:
         """The opinions beside the results' scores, of the wanted names alone where some are; those without one are left
         out. Raises InvalidLines for more than an analysis takes."""
-        shapes, scored = choose(self.shapes, wanted), choose(self.table.shapes.values, wanted)
+        shapes, scored = choose_names(self.shapes, wanted), choose_names(self.table.shapes.values, wanted)
         has_any = np.array([bool(names) for names in shapes])[self.shape]
         kept = np.flatnonzero(has_any) if wanted is not None else np.arange(len(self.row))
         row, shape = self.row[kept], self.shape[kept]
@@ -514,7 +516,7 @@ def all_opinions(table: Answers, ratings: Sequence[StoredRating], draws: Sequenc
     )
 
 
-def choose(shapes: Sequence[Names], wanted: Sequence[str] | None) -> list[Names]:
+def choose_names(shapes: Sequence[Names], wanted: Sequence[str] | None) -> list[Names]:
     """Of each shape the wanted names alone, in the order in which they are wanted."""
     if wanted is None:
         return [*shapes]
@@ -547,9 +549,9 @@ def renumber(codes: Integers, names: Sequence[str]) -> tuple[Names, Integers]:
 def refuse_many(rows: int, ratings: int, scores: int) -> None:
     """Raises InvalidLines for more opinions, or columns of them, than an analysis takes."""
     columns = ratings + scores + 5
-    what = find_excess(rows, columns, ReadingLimits(reading.MOST_ROWS, reading.MOST_CELLS))
+    what = find_excess(rows, columns, ReadingLimits(reading.MOST_READ_RATINGS, reading.MOST_CELLS))
     if what is not None:
-        line = min(reading.MOST_ROWS, reading.MOST_CELLS // columns) + 1
+        line = min(reading.MOST_READ_RATINGS, reading.MOST_CELLS // columns) + 1
         raise InvalidLines([(line, what)], noun=NOUN)
     if max(ratings, scores) > reading.MOST_ASPECTS:
         raise InvalidLines([(1, Message("aspects-most", maximum=reading.MOST_ASPECTS))], noun=NOUN)

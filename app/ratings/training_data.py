@@ -130,7 +130,7 @@ def match(candidates: Sequence[TrainingCandidate], observations: Observations) -
         item = observations.items[observations.item[unit[0]]]
         system = observations.systems[observations.system[unit[0]]]
         line, known = line_of(observations, unit[0]), by_item.get(item, {})
-        found = locate(system, known)
+        found = locate_candidate(system, known)
         if found is None and len(known) > 1 and not system:
             faults.append((line, Message("item-of-several-systems", item=repr(clip(item)), count=len(known))))
         elif found is None:
@@ -144,7 +144,7 @@ def match(candidates: Sequence[TrainingCandidate], observations: Observations) -
     return Matching(rows, strangers)
 
 
-def locate(system: str, known: Mapping[str, int]) -> int | None:
+def locate_candidate(system: str, known: Mapping[str, int]) -> int | None:
     """The position of the item's candidate by that system, given all its candidates by theirs; None without one."""
     if system in known or len(known) != 1:
         return known.get(system)

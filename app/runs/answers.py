@@ -10,11 +10,11 @@ from saiten_server.platform.web.body import JSON
 ACCEPTED = 202
 
 
-def answer(batch: Batch, status: int = 200) -> Response:
+def answer_batch(batch: Batch, status: int = 200) -> Response:
     """The batch as JSON."""
     return Response(batch.model_dump_json(), status, media_type=JSON)
 
 
 def keep_under(key: str, batch: Batch) -> KeyedAnswer:
     """What a replay of the acceptance answers."""
-    return KeyedAnswer(key, ACCEPTED, bytes(answer(batch, ACCEPTED).body))
+    return KeyedAnswer(key, ACCEPTED, bytes(answer_batch(batch, ACCEPTED).body))

@@ -46,7 +46,7 @@ from saiten_server.platform.web.dependencies import (
     write_cursor,
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
-from saiten_server.runs.answers import ACCEPTED, answer, keep_under
+from saiten_server.runs.answers import ACCEPTED, answer_batch, keep_under
 from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.service import BatchService
@@ -193,7 +193,7 @@ async def create_batch(request: Request, container: Serving) -> Response:
                 options = await settle_for(project, intake.options, container.governance.policies)
                 intake, api_key = replace(intake, options=options), None if payer is None else payer.id
                 accepted = await container.batches.accept(project, intake, keep, api_key=api_key)
-                response = answer(accepted, ACCEPTED)
+                response = answer_batch(accepted, ACCEPTED)
     # A replay names the same batch: its address comes from the stored answer.
     response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
     return response
@@ -232,7 +232,7 @@ async def list_batches(
 @router.get("/{batch_id}", summary="Look at a batch", responses={200: {"model": Batch}, **PROBLEMS})
 async def read_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Status, counts, progress, rate, estimated end, usage and signature, as they are now."""
-    return answer(await container.batches.find(request.state.project, batch_id))
+    return answer_batch(await container.batches.find(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/pause", summary="Pause a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -241,7 +241,7 @@ async def pause_batch(request: Request, container: Serving, batch_id: str) -> Re
 
     409 `batch-finished` if it is completed or cancelled.
     """
-    return answer(await container.batches.pause(request.state.project, batch_id))
+    return answer_batch(await container.batches.pause(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/resume", summary="Resume a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -251,7 +251,7 @@ async def resume_batch(request: Request, container: Serving, batch_id: str) -> R
     409 `batch-finished` if it is completed or cancelled; 429 `queue-limit-reached` or 503 `overloaded` if too much is
     waiting already.
     """
-    return answer(await container.batches.resume(request.state.project, batch_id))
+    return answer_batch(await container.batches.resume(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/cancel", summary="Cancel a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -263,7 +263,7 @@ async def cancel_batch(request: Request, container: Serving, batch_id: str) -> R
 
     409 `batch-finished` if it is completed.
     """
-    return answer(await container.batches.cancel(request.state.project, batch_id))
+    return answer_batch(await container.batches.cancel(request.state.project, batch_id))
 
 
 @router.delete("/{batch_id}", status_code=204, summary="Erase a batch", responses=PROBLEMS)

@@ -224,7 +224,9 @@ async def attempt(
     return FinishedCandidate(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
 
 
-async def rate(request: EvaluationRequest | ConversationRequest, tools: ScoringContext, scope: RequestScope) -> Record:
+async def rate_request(
+    request: EvaluationRequest | ConversationRequest, tools: ScoringContext, scope: RequestScope
+) -> Record:
     """The record of a response or of a conversation. Raises as `evaluate` does."""
     if isinstance(request, ConversationRequest):
         record, _ = await evaluate_conversation(request, tools, scope)
@@ -237,7 +239,7 @@ async def try_once(
 ) -> Record | Failure | SaitenError:
     """One round: a record, a permanent failure, or a temporary error. Raises Pause."""
     try:
-        record = await rate(request, tools, scope)
+        record = await rate_request(request, tools, scope)
     except PAUSING as error:
         raise Pause(error) from error
     except WAITING as error:
@@ -280,7 +282,7 @@ async def probe_with(work: Work, candidate: Candidate, tools: ScoringContext, sc
     call cache."""
     options = work.options.model_copy(update={"relevance": None})
     try:
-        record = await rate(any_request_of(options, candidate), tools, scope)
+        record = await rate_request(any_request_of(options, candidate), tools, scope)
     except SaitenError as error:
         logger.info("a probe was not served: %s", error.loggable, extra={"code": error.code})
         return None

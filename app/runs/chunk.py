@@ -25,14 +25,16 @@ from saiten_server.scoring.evaluate import ScoringContext
 
 logger = logging.getLogger("saiten.batches")
 
-ROUNDING = 1e-9  # a reservation that is a whole multiple of the cost must not lose a candidate to binary fractions
+MONEY_ROUNDING = (
+    1e-9  # a reservation that is a whole multiple of the cost must not lose a candidate to binary fractions
+)
 MOST_TRIES = 3
 """Workers that may die over a candidate that is already suspected. The death that raises the suspicion accuses all
 candidates in progress, and a worker may be killed for other reasons: an innocent candidate must not lose its rating."""
 
 DEAD_LETTER = "worker-died"
 
-REFUSED = "judge-refused-request"
+REFUSED_CODE = "judge-refused-request"
 
 MOST_RESTING = 64
 """Candidates that wait between two rounds without a place, so that others may begin. If more candidates than this fail,
@@ -51,7 +53,7 @@ class BudgetReservation:
 
     def begin(self) -> bool:
         """Whether one more candidate may begin; it then counts as in progress."""
-        if self._bounded and self._highest_cost_usd * (self._in_hand + 1) > self._left_usd + ROUNDING:
+        if self._bounded and self._highest_cost_usd * (self._in_hand + 1) > self._left_usd + MONEY_ROUNDING:
             return False
         self._in_hand += 1
         return True
@@ -257,7 +259,7 @@ class ChunkRun:
         if refusal is None:
             context.refusals.took(work.job.batch)
         elif context.refusals.refused(work.job.batch):
-            await self._pause(REFUSED, f"the judge refuses every candidate; the last time: {refusal}")
+            await self._pause(REFUSED_CODE, f"the judge refuses every candidate; the last time: {refusal}")
             return None
         return finished
 
@@ -279,7 +281,7 @@ class ChunkRun:
 def find_refusal(finished: FinishedCandidate) -> str | None:
     """What was said where the judge refused the candidate, or its provider's filter did; None where neither did."""
     if finished.failure is not None:
-        return finished.failure.detail if finished.failure.code == REFUSED else None
+        return finished.failure.detail if finished.failure.code == REFUSED_CODE else None
     aspects = finished.record.evaluation.aspects.values() if finished.record else ()
     unrated = [aspect.unrated for aspect in aspects if aspect.unrated is not None]
     filtered = [one.detail for one in unrated if one.reason == "content-filter"]

@@ -19,7 +19,7 @@ FEWEST_UTTERANCES = 2
 """A beginning shorter than this joins nothing: many dialogues open with the same greeting."""
 
 ALONE = -1
-DIGITS = 16
+CLUSTER_DIGITS = 16
 """Hexadecimal digits of a cluster's digest."""
 
 
@@ -55,7 +55,7 @@ def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
             size.append(0)
         nodes.append(node)
         size[node] += trace.candidates
-    root = join(numbers, read(), first)
+    root = join_clusters(numbers, read(), first)
     name = array("q", first)
     for node, top in enumerate(root):
         if top != node:
@@ -64,7 +64,7 @@ def find_clusters(read: Callable[[], Iterable[Trace]]) -> array[int]:
     return array("q", (name[root[node]] if node != ALONE and size[root[node]] > 1 else ALONE for node in nodes))
 
 
-def join(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int]) -> array[int]:
+def join_clusters(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int]) -> array[int]:
     """The root context of each context's cluster. `numbers` maps hashes to contexts, `first` contexts to items."""
     parent, children = array("q", [ALONE]) * len(numbers), array("q", [0]) * len(numbers)
     for item, trace in enumerate(traces):
@@ -93,10 +93,10 @@ def join(numbers: dict[int, int], traces: Iterable[Trace], first: Sequence[int])
 
 def name_dialogue(dialogue: str) -> str:
     """The digest of a cluster that the caller names; it depends on the name only."""
-    return digest(["dialogue", dialogue])[:DIGITS]
+    return digest(["dialogue", dialogue])[:CLUSTER_DIGITS]
 
 
 def name_found(owner: str, cluster: int) -> str:
     """The digest of a cluster that was detected among the items of `owner`, a batch or a file. It does not depend on
     any text, so an erased text cannot be guessed from it."""
-    return digest(["found", owner, cluster])[:DIGITS]
+    return digest(["found", owner, cluster])[:CLUSTER_DIGITS]

@@ -18,8 +18,8 @@ from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
 from saiten_server.runs.intake import Intake
 from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
-from saiten_server.scoring.case import check, check_path, check_unit, require_translator
-from saiten_server.scoring.conversation import lay_out
+from saiten_server.scoring.case import check_path, check_support, check_unit, require_translator
+from saiten_server.scoring.conversation import write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext
 
 DIGEST_BYTES = 16
@@ -49,7 +49,7 @@ class BatchEstimate:
         if isinstance(request, ConversationRequest):
             self._add_conversation(request)
             return
-        check(request, self._rubric, batch=True)
+        check_support(request, self._rubric, batch=True)
         self._candidates += 1
         references = request.references if self._rubric.references else ()
         if candidate.context is not self._context:  # the candidates of one item follow each other and share theirs
@@ -74,7 +74,7 @@ class BatchEstimate:
         self._judged.add(judged)
         self._bill.add(plan_whole(request, self._rubric, self._window_tokens))
         if request.path != "source":
-            self._translations.add(lay_out(conversation))
+            self._translations.add(write_as_dialogue(conversation))
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""

@@ -69,7 +69,7 @@ async def stream_csv(
     yield write_rows([[column.name for column in columns]])
     async for page in pages:
         yield write_rows(
-            [[tell(cell) if isinstance(cell, bool) else cell for cell in row] for row in cut(page, columns)]
+            [[tell_truth(cell) if isinstance(cell, bool) else cell for cell in row] for row in cut_rows(page, columns)]
         )
 
 
@@ -92,13 +92,13 @@ async def stream_parquet(
         async for page in pages:
             row_bytes = max(row_bytes, await asyncio.to_thread(keep_page, page, columns, rows) // max(len(page), 1))
         await asyncio.to_thread(write_parquet, columns, rows, table, max(1, GROUP_BYTES // row_bytes))
-        while piece := await asyncio.to_thread(table.read, PIECE_BYTES):
+        while piece := await asyncio.to_thread(table.read, EXPORT_PIECE_BYTES):
             yield piece
 
 
 def keep_page(page: Sequence[Result], columns: Sequence[Column], rows: IO[bytes]) -> int:
     """Appends the rows of the results to the file; returns their bytes."""
-    return rows.write(pickle.dumps(cut(page, columns)))
+    return rows.write(pickle.dumps(cut_rows(page, columns)))
 
 
 def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
@@ -115,7 +115,7 @@ def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], 
     table.seek(0)
 
 
-PIECE_BYTES = 1 << 18
+EXPORT_PIECE_BYTES = 1 << 18
 GROUP_BYTES = 1 << 24
 """What the writer of Parquet may hold of rows."""
 
@@ -131,7 +131,7 @@ class Column(NamedTuple):
     read: Callable[[Result], Cell]
 
 
-def cut(page: Sequence[Result], columns: Sequence[Column]) -> list[list[Cell]]:
+def cut_rows(page: Sequence[Result], columns: Sequence[Column]) -> list[list[Cell]]:
     """The rows of the results."""
     return [[column.read(result) for column in columns] for result in page]
 
@@ -219,6 +219,6 @@ def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tu
     yield f"{name}.unrated", str, of_aspect(lambda found: found.unrated.reason if found.unrated else None)
 
 
-def tell(value: bool) -> str:
+def tell_truth(value: bool) -> str:
     """A truth value as JSON spells it."""
     return "true" if value else "false"

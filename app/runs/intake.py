@@ -157,7 +157,7 @@ def translate_errors() -> Iterator[None]:
         raise StoreError(Message("temporary-file-failed", reason=reason)) from None
 
 
-PIECE_BYTES = 32 * 1024  # read before others have a turn: some 10 ms of short items
+INTAKE_PIECE_BYTES = 32 * 1024  # read before others have a turn: some 10 ms of short items
 BLOCK_CANDIDATES = 1000
 BLOCK_CHARACTERS = 4_000_000
 """What a block holds at most, so that long dialogues with many candidates do not fill the memory."""
@@ -234,8 +234,8 @@ async def take_in(chunks: AsyncIterable[bytes], reader: BatchReader, spool: Spoo
         counts["text_bytes"] += await spool.append(items)
 
     async for chunk in chunks:
-        for start in range(0, len(chunk), PIECE_BYTES):
-            piece = chunk[start : start + PIECE_BYTES]
+        for start in range(0, len(chunk), INTAKE_PIECE_BYTES):
+            piece = chunk[start : start + INTAKE_PIECE_BYTES]
             digest.update(piece)
             # In a thread: a single item may be as large as a whole body elsewhere.
             await keep(await asyncio.to_thread(reader.feed, piece))

@@ -45,10 +45,10 @@ DRAFT = "draft"
 """The id of a draft while it is scored: its own is the caller's text, which metrics and traces must not hold."""
 
 UTTERANCE = re.compile(r"([^:：]{1,64})[:：]\s*(.+)")
-FIELDS = ("context", "response", "reference", "turns", "persona", "goal", "infer_roles")
+DIALOGUE_FIELDS = ("context", "response", "reference", "turns", "persona", "goal", "infer_roles")
 """What is read of a dialogue in JSON; what else an item may have says nothing here."""
 
-Asked = EvaluationRequest | ConversationRequest
+ScoringRequest = EvaluationRequest | ConversationRequest
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class DialogueFault(NamedTuple):
 class TriedDialogue(NamedTuple):
     """A dialogue with what the judge said of it, or why there is nothing."""
 
-    asked: Asked
+    asked: ScoringRequest
     evaluation: Evaluation | None = None
     trouble: Message | None = None
 
@@ -85,14 +85,14 @@ class CheckedDraft(NamedTuple):
 
     rubric: Rubric | None
     faults: Sequence[RubricFault]
-    asked: Sequence[Asked] = ()
+    asked: Sequence[ScoringRequest] = ()
     dialogue_faults: Sequence[DialogueFault] = ()
 
 
 @router.get("/rubrics/draft/try")
 async def show_draft(request: Request, project: Project) -> Response:
     """The empty form."""
-    return show(request, RubricDraft())
+    return render_draft(request, RubricDraft())
 
 
 @router.post("/rubrics/draft/try")
@@ -103,23 +103,25 @@ async def try_draft(request: Request, container: Serving, project: WritableProje
     await count_request(request, request.state.key)
     checked = await asyncio.to_thread(check_draft, draft, container.settings.limits)
     if checked.rubric is None or checked.faults or checked.dialogue_faults:
-        return show(request, draft, checked, status=422)
+        return render_draft(request, draft, checked, status=422)
     context = replace(container.scoring.context, rubrics=RubricSource([checked.rubric]))
     try:
         estimate = estimate_draft(checked.rubric, checked.asked, context)
     except InvalidRequest as error:  # the judge does not take such a rubric
-        return show(request, draft, checked, status=422, trouble=error.message)
+        return render_draft(request, draft, checked, status=422, trouble=error.message)
     if form.get("action") != "score" or draft.seen != draft.digest:
-        return show(request, draft, checked, estimate=estimate)
+        return render_draft(request, draft, checked, estimate=estimate)
     context = replace(context, rubrics=RubricSource([checked.rubric.model_copy(update={"id": DRAFT})]))
     work = (
         score(request, container, project, asked.model_copy(update={"rubric": DRAFT}), context)
         for asked in checked.asked
     )
-    return show(request, draft, checked, estimate=estimate, tried=await while_connected(request, run_together(*work)))
+    return render_draft(
+        request, draft, checked, estimate=estimate, tried=await while_connected(request, run_together(*work))
+    )
 
 
-def show(
+def render_draft(
     request: Request,
     draft: RubricDraft,
     checked: CheckedDraft | None = None,
@@ -146,7 +148,7 @@ def show(
 
 
 async def score(
-    request: Request, container: Container, project: str, asked: Asked, context: ScoringContext
+    request: Request, container: Container, project: str, asked: ScoringRequest, context: ScoringContext
 ) -> TriedDialogue:
     """The dialogue scored by the draft. Calls go past the cache, so that nothing is kept."""
     try:
@@ -181,14 +183,14 @@ def check_draft(draft: RubricDraft, limits: Limits) -> CheckedDraft:
     return CheckedDraft(rubric, faults, asked, wrong)
 
 
-def read_dialogues(text: str, rubric: Rubric, limits: Limits) -> tuple[list[Asked], list[DialogueFault]]:
+def read_dialogues(text: str, rubric: Rubric, limits: Limits) -> tuple[list[ScoringRequest], list[DialogueFault]]:
     """The dialogues, one line of JSON each, or as lines `NAME: text` with an empty line between two dialogues. Of the
     latter the last utterance is the response, or its speaker the system."""
     is_json = text.lstrip().startswith("{")
     parts = [part for part in (text.split("\n") if is_json else re.split(r"\n\s*\n", text)) if part.strip()]
     if not 1 <= len(parts) <= MOST_DIALOGUES:
         return [], [DialogueFault(0, "", Message("dialogues-to-try", count=MOST_DIALOGUES))]
-    asked, faults = list[Asked](), list[DialogueFault]()
+    asked, faults = list[ScoringRequest](), list[DialogueFault]()
     for number, part in enumerate(parts, start=1):
         try:
             asked.append(read_dialogue(part, rubric, limits, is_json=is_json))
@@ -199,13 +201,13 @@ def read_dialogues(text: str, rubric: Rubric, limits: Limits) -> tuple[list[Aske
     return asked, faults[:MOST_FAULTS]
 
 
-def read_dialogue(text: str, rubric: Rubric, limits: Limits, *, is_json: bool) -> Asked:
+def read_dialogue(text: str, rubric: Rubric, limits: Limits, *, is_json: bool) -> ScoringRequest:
     """One dialogue as a request. Raises StrictJSONError, InvalidRequest and InvalidDocument."""
     whole = rubric.unit == "conversation"
     if is_json:
         parsed = parse_strict_json(text.encode())
         given: dict[str, Any] = (
-            {name: parsed[name] for name in FIELDS if name in parsed} if isinstance(parsed, dict) else {}
+            {name: parsed[name] for name in DIALOGUE_FIELDS if name in parsed} if isinstance(parsed, dict) else {}
         )
     else:
         matches = [UTTERANCE.fullmatch(line.strip()) for line in text.strip().split("\n")]
@@ -219,7 +221,7 @@ def read_dialogue(text: str, rubric: Rubric, limits: Limits, *, is_json: bool) -
     return validate(EvaluationRequest, {**common, "relevance": None}, limits)
 
 
-def estimate_draft(rubric: Rubric, asked: Sequence[Asked], context: ScoringContext) -> EstimateReport:
+def estimate_draft(rubric: Rubric, asked: Sequence[ScoringRequest], context: ScoringContext) -> EstimateReport:
     """What it takes to score these once. Raises InvalidRequest where the judge does not take the rubric."""
     estimate = BatchEstimate(
         BatchOptions(rubric=rubric.name, judge=JudgeOptions(explain=True), relevance=None), context

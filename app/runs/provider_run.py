@@ -61,7 +61,7 @@ from saiten_server.scoring.masked_rejudging import find_masked
 
 logger = logging.getLogger("saiten.batches")
 
-PAGE = 40
+CANDIDATES_TOGETHER = 40
 """Candidates taken together: they are translated side by side, and what is found of them is kept in one transaction."""
 
 
@@ -146,7 +146,7 @@ class Planner:
         parts = await self.provider_batches.parts(step.batch)
         open_part = parts[-1] if parts and parts[-1].state == "planning" else begin_part(step.batch, parts)
         draft = PartDraft(open_part)
-        while page := await self.store.candidates(step.batch, after=draft.part.last, limit=PAGE):
+        while page := await self.store.candidates(step.batch, after=draft.part.last, limit=CANDIDATES_TOGETHER):
             draft = await self._plan_page(step, draft, page)
         if draft.part.last == draft.part.after:
             return parts
@@ -165,7 +165,7 @@ class Planner:
     async def _write_calls(self, step: PlanStep, part: ProviderPart, file: IO[bytes]) -> ProviderPart:
         written: set[str] = set()
         after = part.after
-        while page := await self.store.candidates(step.batch, after=after, limit=PAGE):
+        while page := await self.store.candidates(step.batch, after=after, limit=CANDIDATES_TOGETHER):
             page = [one for one in page if one[0].position <= part.last]
             if not page:
                 break

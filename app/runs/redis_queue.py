@@ -29,7 +29,7 @@ from saiten_server.runs.work import ChunkJob, Handler, QueueUnavailable, TaskPoo
 
 logger = logging.getLogger("saiten.queue")
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 NAME = "saiten"
 HAND_OVER = "hand_over"
@@ -37,7 +37,7 @@ HAND_OVER = "hand_over"
 TIMEOUT_SECONDS = 2.0
 """For one command, and for all of a `put`."""
 
-WAIT_SECONDS = 1.0
+DEQUEUE_WAIT_SECONDS = 1.0
 """How long Redis is asked to wait for a job: less than a command may take, so that a hung Redis is noticed."""
 
 SWEEP_SECONDS = 5
@@ -134,7 +134,7 @@ class _Worker(Worker[Any]):
 
     def __init__(self, queue: RedisQueue, pool: TaskPool) -> None:
         super().__init__(
-            queue, [(HAND_OVER, self._hand_over)], concurrency=1, dequeue_timeout=WAIT_SECONDS, timers=TIMERS
+            queue, [(HAND_OVER, self._hand_over)], concurrency=1, dequeue_timeout=DEQUEUE_WAIT_SECONDS, timers=TIMERS
         )
         self.SIGNALS = []
         self._pool = pool
@@ -163,7 +163,7 @@ class Outage:
         self._sleep = sleep
         self._failures = 0
 
-    async def watch(self, call: Awaitable[Result]) -> Result | None:
+    async def watch(self, call: Awaitable[T]) -> T | None:
         """What the call returns; None, after a pause, if Redis cannot be reached."""
         try:
             done = await call

@@ -85,7 +85,7 @@ class ResultQuery:
     text: str | None = None
 
 
-MOST_RUNS = 8
+MOST_BROWSED_RUNS = 8
 MOST_RESULTS = 500_000
 """Results of all chosen runs, whose values are in memory together: 40 MB."""
 

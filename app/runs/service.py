@@ -42,7 +42,7 @@ RESULTS_PAGE = 200  # results read at once: small enough that other requests on 
 TEXTS_BYTES = 1 << 20  # texts read at once, or those of one candidate that has more
 
 
-RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
+QUEUE_RETRY_SECONDS = 30.0  # When to try again. The batches in front take minutes, so trying more often gains nothing.
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class QueueLimits:
         if (most := self.project) is not None and own + candidates > most:
             advice = advise(candidates, most, resumed=resumed)
             message = Message("project-candidates-wait", own=own, candidates=candidates, most=most, advice=advice)
-            raise QueueLimitReached(message, retry_after_seconds=RETRY_SECONDS)
+            raise QueueLimitReached(message, retry_after_seconds=QUEUE_RETRY_SECONDS)
         if (most := self.all_projects) is not None and everyone + candidates > most:
             # The caller must not learn how many candidates other projects have waiting.
             advice = advise(candidates, most, resumed=resumed)
             message = Message("service-candidates-wait", candidates=candidates, most=most, advice=advice)
-            raise Overloaded(message, retry_after_seconds=RETRY_SECONDS)
+            raise Overloaded(message, retry_after_seconds=QUEUE_RETRY_SECONDS)
 
 
 def advise(candidates: int, most: int, *, resumed: bool) -> Message:
@@ -131,7 +131,7 @@ class BatchService:
             await self.quota.require_room(project, expect_bytes(intake.text_bytes, intake.candidates))
         # Built here rather than read back: a worker may have started on the batch already, and a replay has to return
         # the same as the first answer.
-        batch = describe(self.new_id(), intake, self.instruments.now())
+        batch = start_record(self.new_id(), intake, self.instruments.now())
         await store_batch(
             self.store,
             project,
@@ -271,7 +271,7 @@ class BatchService:
             logger.warning("the batch waits for a sweep: %s", error.loggable, extra={"batch_id": batch_id})
 
 
-def describe(batch_id: str, intake: Intake, now: datetime) -> Batch:
+def start_record(batch_id: str, intake: Intake, now: datetime) -> Batch:
     """A batch that has not started."""
     options, total = intake.options, intake.candidates
     rubric, version = split_name(options.rubric)

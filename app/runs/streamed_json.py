@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from saiten.core.messages import Message
 from saiten.core.strict_json import BYTE_ORDER_MARK, SAME_KEY, StrictJSONError, refuse_surrogates, strict_decoder
 
-SPACE = re.compile(r"[ \t\n\r]*")
+JSON_SPACE = re.compile(r"[ \t\n\r]*")
 NUMBER = re.compile(r"[-+.0-9eE]+")
 
 CUT_TOKEN = 12
@@ -45,8 +45,8 @@ class IsAList(Exception):
     """The document is a list where an object is wanted."""
 
 
-Result = TypeVar("Result")
-Reading = Generator[None, None, Result]
+T = TypeVar("T")
+Reading = Generator[None, None, T]
 """Yields None whenever it needs more text, and returns the value read."""
 
 
@@ -86,7 +86,7 @@ class Window:
     def peek(self) -> Reading[str]:
         """The next character that is not white space; empty at the document's end."""
         while True:
-            match = SPACE.match(self._text, self._position)
+            match = JSON_SPACE.match(self._text, self._position)
             self._position = match.end() if match else self._position
             if self._position < len(self._text):
                 return self._text[self._position]

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 OVERALL = "overall"
 """The aspect by which kinds of faults are weighed."""
-UNSEEN = AspectTally()
-NOTHING = Moments()
+NO_TALLY = AspectTally()
+NO_MOMENTS = Moments()
 NOT_KEPT = Message("measures-not-kept")
 
 
@@ -59,8 +59,8 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
     aspects = {aspect.id: aspect for aspect in rubric.aspects}
     names = dict.fromkeys([*aspects, *tally.aspects])
     composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
-    rated = sum(tally.aspects.get(aspect.id, UNSEEN).means.n for aspect in rubric.aspects)
-    unfit = sum(tally.aspects.get(aspect.id, UNSEEN).reasons["not-applicable"] for aspect in rubric.aspects)
+    rated = sum(tally.aspects.get(aspect.id, NO_TALLY).means.n for aspect in rubric.aspects)
+    unfit = sum(tally.aspects.get(aspect.id, NO_TALLY).reasons["not-applicable"] for aspect in rubric.aspects)
     expected = batch.counts.total * len(rubric.aspects) - unfit
     findings = summarize_findings(tally, known) if rubric.unit == "conversation" else None
     return Summary(
@@ -72,11 +72,11 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         counts=count_statuses(tally, batch.counts.total),
         coverage=Coverage(rated=rated, expected=expected, share=rated / expected if expected else None),
         aspects={
-            name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, UNSEEN), known) for name in names
+            name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, NO_TALLY), known) for name in names
         },
-        composites={name: spread(tally.composites.get(name, NOTHING), known.get(name)) for name in composites},
-        warnings=rank(tally.warnings),
-        failures=rank(tally.failures),
+        composites={name: spread(tally.composites.get(name, NO_MOMENTS), known.get(name)) for name in composites},
+        warnings=rank_counts(tally.warnings),
+        failures=rank_counts(tally.failures),
         usage=batch.usage,
         signature=batch.signature,
         signatures=batch.signatures,
@@ -99,7 +99,7 @@ def summarize_aspect(
     return AspectSummary(
         **dict(spread(tally.means, known.get(name))),
         unrated=tally.reasons.total(),
-        unrated_reasons=rank(tally.reasons),
+        unrated_reasons=rank_counts(tally.reasons),
         histogram={str(level): count for level, count in sorted(levels.items())},
         blended=spread(tally.blended, known.get(name + BLENDED)) if tally.blended.n else None,
     )
@@ -229,7 +229,7 @@ def find_moments(values: Floats) -> Moments:
     return Moments(len(values), float(values[0]) + mean, float(((apart - mean) ** 2).sum()))
 
 
-def rank(counter: Counter[str]) -> dict[str, int]:
+def rank_counts(counter: Counter[str]) -> dict[str, int]:
     """The counts by name, the most frequent first, equal ones by name."""
     return dict(sorted(counter.items(), key=lambda entry: (-entry[1], entry[0])))
 
@@ -369,7 +369,7 @@ def number_clusters(keys: Integers) -> tuple[Integers, bool]:
 NOT_COMPUTED = Intervals(results=0, clusters=None, measures={})
 FRAME_ROWS = 20_000
 """Results that are read at a time, in a twentieth of a second."""
-ENDED = ("completed", "cancelled")
+ENDED_STATUSES = ("completed", "cancelled")
 
 
 class Summaries:
@@ -409,7 +409,7 @@ class Summaries:
 
     async def _find_intervals(self, project: str, batch: Batch, rubric: Rubric, tally: Tally) -> Intervals:
         """The intervals, out of every value; those of a batch that has ended are kept likewise."""
-        if batch.status not in ENDED and tally.results > MOST_UNFINISHED:
+        if batch.status not in ENDED_STATUSES and tally.results > MOST_UNFINISHED:
             names = [*tally.aspects, *tally.composites, *(name + BLENDED for name in tally.aspects)]
             names += (FINDING + code for code in tally.findings)
             waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
@@ -420,7 +420,7 @@ class Summaries:
         if tally.findings:
             more = await asyncio.to_thread(weigh_findings, frames, rubric, batch.metadata)
             found = found.model_copy(update={**more, "measures": {**found.measures, **more["measures"]}})
-        if batch.status in ENDED:
+        if batch.status in ENDED_STATUSES:
             with suppress(StoreError):
                 await self._store.keep_intervals(project, batch.id, found)
         return found
@@ -428,7 +428,7 @@ class Summaries:
     async def _add_up(self, project: str, batch: Batch) -> Tally:
         """The figures, out of every score; those of a batch that has ended are kept for who asks again."""
         tally = await add_up(self._store, project, batch.id)
-        if batch.status in ENDED:
+        if batch.status in ENDED_STATUSES:
             with suppress(StoreError):  # a full disk must not prevent the answer
                 await self._store.keep_tally(project, batch.id, tally)
         return tally

@@ -42,7 +42,7 @@ FRESH_SECONDS = 0.4
 KEPT_SECONDS = 60.0
 """What no stream has looked at for so long is forgotten."""
 
-RETRY_SECONDS = 30.0
+STREAM_RETRY_SECONDS = 30.0
 """`Retry-After` for a page that finds no place: another is closed sooner or later."""
 
 
@@ -164,7 +164,7 @@ class StreamPlaces:
         """Takes a place until the block ends. Raises StreamLimitReached if the project has as many as it may."""
         if self.taken[project] >= self._most:
             detail = Message("streams-open", most=self._most)
-            raise StreamLimitReached(detail, retry_after_seconds=RETRY_SECONDS)
+            raise StreamLimitReached(detail, retry_after_seconds=STREAM_RETRY_SECONDS)
         self.taken[project] += 1
         try:
             yield
@@ -206,7 +206,7 @@ async def stream_events(
     while batch.status not in ENDS:
         if not await goes_on(wait):
             return
-        found = await look(find, batch)
+        found = await look_again(find, batch)
         if found is None:
             yield format_sse_event(event="erased", data_str=f'{{"id":"{batch.id}"}}', id="erased")
             return
@@ -222,7 +222,7 @@ async def stream_events(
     yield write_event(batch.status, batch)
 
 
-async def look(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
+async def look_again(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
     """The batch as it is now, or as it was if the store is unavailable, so that an outage does not end long streams."""
     try:
         return await find()

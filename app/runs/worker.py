@@ -39,8 +39,8 @@ from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.record import blend_aspect
 from saiten_server.scoring.rubrics.files import RubricSource
 
-PAGE = 500
-ENGLISH = "english."
+SUMMED_RESULTS_PAGE = 500
+ENGLISH_PIECES = "english."
 
 
 @dataclass
@@ -85,7 +85,7 @@ async def end_batch(store: BatchStore, rubrics: RubricSource, batch_id: str) -> 
 async def read_pages(store: BatchStore, project: str, batch_id: str) -> AsyncIterator[list[Result]]:
     """All results of the batch, page by page."""
     after = -1
-    while page := await store.results(project, batch_id, after=after, limit=PAGE):
+    while page := await store.results(project, batch_id, after=after, limit=SUMMED_RESULTS_PAGE):
         yield page
         after = page[-1].entry.position
 
@@ -124,8 +124,10 @@ def blend_path(
 
 def split_pieces(pieces: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The source path's and the English path's pieces of a signature on both paths: the inverse of `merge_paths`."""
-    source = {key: value for key, value in pieces.items() if not key.startswith(ENGLISH)} | {"path": "source"}
-    english = {key.removeprefix(ENGLISH): value for key, value in pieces.items() if key.startswith(ENGLISH)}
+    source = {key: value for key, value in pieces.items() if not key.startswith(ENGLISH_PIECES)} | {"path": "source"}
+    english = {
+        key.removeprefix(ENGLISH_PIECES): value for key, value in pieces.items() if key.startswith(ENGLISH_PIECES)
+    }
     return source, source | english | {"path": "english"}
 
 

@@ -13,11 +13,11 @@ from saiten_server.core.errors import InvalidRequest, TooMuchWork
 from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PathChoice
 from saiten_server.core.rubric import Rubric
 from saiten_server.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
-from saiten_server.scoring.case import ENGLISH, check_path, check_unit
+from saiten_server.scoring.case import ENGLISH_PATH_LANGUAGE, check_path, check_unit
 from saiten_server.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
 from saiten_server.scoring.evaluate import ScoringContext
 
-Asked = EvaluationRequest | ConversationRequest
+ScoringRequest = EvaluationRequest | ConversationRequest
 
 PRICED_AT_ONCE = 20_000
 """Characters that are priced on the event loop, which takes about a millisecond."""
@@ -106,7 +106,7 @@ def languages_of(rubric: Rubric, path: PathChoice) -> tuple[str, ...]:
     """The languages that are judged on a path. A translation is not there yet when work is priced, and is taken to
     have its source's tokens."""
     own = rubric.source_language
-    return {"source": (own,), "english": (ENGLISH,), "both": (own, ENGLISH)}[path]
+    return {"source": (own,), "english": (ENGLISH_PATH_LANGUAGE,), "both": (own, ENGLISH_PATH_LANGUAGE)}[path]
 
 
 def plan_evaluation(asked: EvaluationRequest, rubric: Rubric) -> list[JudgingTask]:
@@ -123,7 +123,7 @@ def plan_whole(asked: ConversationRequest, rubric: Rubric, window_tokens: int) -
     return [task for language in languages for task in plan_conversation(windows, rubric, language, asked.judge)]
 
 
-def list_work(asked: Asked, context: ScoringContext) -> Iterator[Sequence[JudgingTask]]:
+def list_work(asked: ScoringRequest, context: ScoringContext) -> Iterator[Sequence[JudgingTask]]:
     """The judge's tasks by candidate; of a conversation with `score_turns`, each turn is one. They are made while they
     are read, since hundreds of turns each hold the turns before them. Raises UnknownRubric, LanguageNotSupported
     and RubricUnitMismatch."""
@@ -139,7 +139,7 @@ def list_work(asked: Asked, context: ScoringContext) -> Iterator[Sequence[Judgin
         yield plan_evaluation(one, context.rubrics.get(one.rubric))
 
 
-def quote(requests: Iterable[Asked], context: ScoringContext, *, times: int = 1) -> Quote:
+def quote(requests: Iterable[ScoringRequest], context: ScoringContext, *, times: int = 1) -> Quote:
     """What it takes to score these, each so many times. Raises InvalidRequest."""
     bill, twice = Bill(context.judge), False
     for asked in requests:
@@ -151,14 +151,16 @@ def quote(requests: Iterable[Asked], context: ScoringContext, *, times: int = 1)
     return Quote(times * found.calls, times * found.prompt_tokens, cost)
 
 
-def characters_of(asked: Asked) -> int:
+def characters_of(asked: ScoringRequest) -> int:
     """The characters of the texts to be judged; of turns that are scored too, each with those before it."""
     if isinstance(asked, EvaluationRequest):
         return sum(len(said.text) for said in asked.context) + len(asked.response)
     return sum(len(turn.text) for turn in asked.turns) * (len(asked.turns) if asked.score_turns else 1)
 
 
-async def admit(requests: Sequence[Asked], context: ScoringContext, scope: RequestScope, *, times: int = 1) -> Quote:
+async def admit(
+    requests: Sequence[ScoringRequest], context: ScoringContext, scope: RequestScope, *, times: int = 1
+) -> Quote:
     """Prices the work before it begins, and reserves its cost, which the scope's purse pays. Raises TooMuchWork beyond
     the limits of one request, CostLimitReached if the caller's money is not enough, and InvalidRequest if the judge
     does not take it."""

@@ -15,9 +15,9 @@ from saiten_server.core.evaluation import EvaluationRequest, Path, PathChoice, R
 from saiten_server.core.rubric import Rubric, Unit, name_version
 from saiten_server.platform.threads import Checkpoint, Seen, inspection_threads
 from saiten_server.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
-from saiten_server.text.injection import inspect_texts, list_places, locate
+from saiten_server.text.injection import inspect_texts, list_places, locate_warnings
 
-ENGLISH = "en"
+ENGLISH_PATH_LANGUAGE = "en"
 
 # Characters that are inspected on the event loop: it takes about a millisecond, less than a thread would cost, and of
 # the dearest texts (NFKC makes four characters of each, or each could begin an attack) ten
@@ -74,7 +74,7 @@ class Case:
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
-        return self.rubric.source_language if path == "source" else ENGLISH
+        return self.rubric.source_language if path == "source" else ENGLISH_PATH_LANGUAGE
 
     @property
     def blended(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ async def open_case(
 
     Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect, SuspectedInjection and the `Translator…` errors.
     """
-    check(request, rubric, batch=batch)
+    check_support(request, rubric, batch=batch)
     given = Case(request, rubric, None, scope)
     translator = require_translator(request.path, translator)
     await screen(given)
@@ -187,7 +187,7 @@ async def look_at(case: Inspected, look: Callable[[Checkpoint], Seen], at_once: 
         return await inspection_threads().run(look)
 
 
-def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
+def check_support(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) -> None:
     """Raises InvalidRequest if this rubric, or an evaluation outside a batch, does not support what is requested."""
     check_unit(rubric, "item")
     check_path(rubric, request.path)
@@ -208,7 +208,7 @@ def check(request: EvaluationRequest, rubric: Rubric, *, batch: bool = False) ->
 
 def check_path(rubric: Rubric, path: PathChoice, *, pointer: str = "/path") -> None:
     """Raises LanguageNotSupported if the path needs a rubric in English and this one has no English texts."""
-    if path != "source" and ENGLISH not in rubric.languages:
+    if path != "source" and ENGLISH_PATH_LANGUAGE not in rubric.languages:
         name = name_version(rubric.id, rubric.version)
         raise errors.LanguageNotSupported(Message("rubric-without-english", rubric=name), pointer=pointer)
 
@@ -231,4 +231,4 @@ def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[
     places = list_places(case.given, english)
     places |= {f"reference/{position}": text for position, text in enumerate(case.references)}
     found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
-    return locate(found, places, aspects=names, checkpoint=checkpoint)
+    return locate_warnings(found, places, aspects=names, checkpoint=checkpoint)

@@ -46,7 +46,7 @@ from saiten_server.platform.tasks import run_few, run_together
 from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
 from saiten_server.scoring.case import (
-    ENGLISH,
+    ENGLISH_PATH_LANGUAGE,
     SUSPECTED,
     check_path,
     check_unit,
@@ -54,11 +54,11 @@ from saiten_server.scoring.case import (
     refuse_suspicious,
     require_translator,
 )
-from saiten_server.scoring.evaluate import ScoringContext, evaluate, explain_missing, judge
+from saiten_server.scoring.evaluate import ScoringContext, ask_judge, evaluate, explain_missing
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
 from saiten_server.scoring.record import PathReading, assemble, write_record
-from saiten_server.text.injection import InspectionBudget, inspect_texts, list_translated, locate
-from saiten_server.text.talks import TextFindings, answer, look_through, read_found, write_job
+from saiten_server.text.injection import InspectionBudget, inspect_texts, list_translated, locate_warnings
+from saiten_server.text.talks import TextFindings, answer_job, look_through, read_found, write_job
 
 REPLY_TOKENS = 4096
 """The longest verdict on a conversation, unless the request says another: a reason per aspect and lists of turns."""
@@ -122,7 +122,7 @@ class ConversationCase:
 
     def language(self, path: Path) -> str:
         """The language that is judged on a path."""
-        return self.rubric.source_language if path == "source" else ENGLISH
+        return self.rubric.source_language if path == "source" else ENGLISH_PATH_LANGUAGE
 
     @cached_property
     def looking(self) -> asyncio.Lock:
@@ -143,7 +143,7 @@ class ConversationCase:
         # A thread's work ends when its caller goes; that of a helper is done to its end, so that it has to be short.
         if helpers is None or self.characters > MOST_HELPED:
             return await here()
-        return await helpers.work(answer, partial(write_job, *given), read_found, here)
+        return await helpers.work(answer_job, partial(write_job, *given), read_found, here)
 
     @cached_property
     def windows(self) -> dict[Path, tuple[Window, ...]]:
@@ -151,7 +151,7 @@ class ConversationCase:
         return {path: cut_windows(one, self.window_tokens) for path, one in self.conversations.items()}
 
 
-def lay_out(conversation: Conversation) -> Dialogue:
+def write_as_dialogue(conversation: Conversation) -> Dialogue:
     """The conversation as a dialogue for the translator: names and texts of the persona, the goal, then the turns, so
     that a turn is translated with all of these before it as its context."""
     header = [part for field in (conversation.persona or {}).items() for part in field if isinstance(part, str)]
@@ -162,8 +162,8 @@ def lay_out(conversation: Conversation) -> Dialogue:
 
 
 def read_translation(given: Conversation, translation: Translation) -> Conversation:
-    """The conversation in English, from the translation of what `lay_out` gives: with the original speakers, roles and
-    numbers. Not validated: a translation may exceed the length limit."""
+    """The conversation in English, from the translation of what `write_as_dialogue` gives: with the original speakers,
+    roles and numbers. Not validated: a translation may exceed the length limit."""
     texts = iter((*translation.context, translation.response))
     persona: dict[str, PersonaValue] = {}
     for name, value in (given.persona or {}).items():
@@ -237,7 +237,7 @@ async def open_texts(
         deal_with(request, suspicions, context)
     if translator is None:
         return given, suspicions, rules
-    dialogue, language = lay_out(given.conversation), given.rubric.source_language
+    dialogue, language = write_as_dialogue(given.conversation), given.rubric.source_language
     case = replace(given, translated=await translator.translate(dialogue, language, given.scope))
     suspicions += await look_at(case, partial(inspect_translation, case))
     deal_with(request, suspicions, context)
@@ -249,7 +249,7 @@ def inspect_translation(case: ConversationCase, checkpoint: Checkpoint = lambda:
     original, english = map(texts_of_conversation, (case.conversation, case.conversations["english"]))
     places, names = list_translated(original, english), case.rubric.aspect_names
     found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
-    return locate(found, places, aspects=names, checkpoint=checkpoint)
+    return locate_warnings(found, places, aspects=names, checkpoint=checkpoint)
 
 
 def deal_with(request: ConversationRequest, suspicions: tuple[Warned, ...], context: ScoringContext) -> None:
@@ -357,7 +357,7 @@ async def judge_windows(
         for path, parts in windows.items()
         for task in plan_conversation(parts, case.rubric, case.language(path), options, scope=scope)
     ]
-    work = (partial(judge, task, context) for task in tasks)
+    work = (partial(ask_judge, task, context) for task in tasks)
     judged = iter(await run_few(work, min(len(tasks), count_at_once(case))))
     return {
         path: add_inapplicable(combine_windows(list(islice(judged, len(parts))), case.rubric), case)

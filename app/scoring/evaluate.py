@@ -116,9 +116,9 @@ async def inspect(case: Case, speech: SpeechChecks) -> tuple[Warned, ...]:
 async def read(case: Case, path: Path, context: ScoringContext) -> PathReading:
     """Judges the dialogue in one language and measures its relevance concurrently."""
     if case.relevance is None:
-        return write_reading(case, path, await judge(case.task(path, context.lane), context), None)
+        return write_reading(case, path, await ask_judge(case.task(path, context.lane), context), None)
     judgement, relevance = await run_together(
-        judge(case.task(path, context.lane), context),
+        ask_judge(case.task(path, context.lane), context),
         context.relevance.measure(case.language(path), case.dialogues[path], case.relevance, case.scope),
     )
     return write_reading(case, path, judgement, relevance)
@@ -131,10 +131,10 @@ async def rejudge_masked(case: Case, context: ScoringContext) -> MaskedJudgement
     masked = await find_masked(case)
     if masked is None:
         return None
-    return MaskedJudgement(masked.path, masked.spans, await judge(masked.task(case, context.lane), context))
+    return MaskedJudgement(masked.path, masked.spans, await ask_judge(masked.task(case, context.lane), context))
 
 
-async def judge(task: JudgingTask, context: ScoringContext) -> Judgement:
+async def ask_judge(task: JudgingTask, context: ScoringContext) -> Judgement:
     """Asks the judge, and counts the cost."""
     started = time.monotonic()
     model = task.options.model or context.judge.default_model

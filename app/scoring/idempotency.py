@@ -15,7 +15,7 @@ from saiten_server.platform.tasks import cancel_for_good
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.scoring.store import KEY_SECONDS, EvaluationStore, StoredAnswer
 
-LONGEST = 255
+MOST_KEY_CHARACTERS = 255
 
 
 async def once(request: Request, store: EvaluationStore, make: Callable[[], Awaitable[Response]]) -> Response:
@@ -43,8 +43,8 @@ def digest_of(request: Request, body: bytes) -> str:
 def key_of(request: Request) -> str | None:
     """The request's Idempotency-Key, or None. Raises RequestRefused (400) unless it is short, printable ASCII."""
     key = request.headers.get("idempotency-key")
-    if key is not None and not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
-        detail = Message("idempotency-key-form", maximum=LONGEST)
+    if key is not None and not (1 <= len(key) <= MOST_KEY_CHARACTERS and key.isascii() and key.isprintable()):
+        detail = Message("idempotency-key-form", maximum=MOST_KEY_CHARACTERS)
         raise RequestRefused(400, "invalid-idempotency-key", detail)
     return key
 

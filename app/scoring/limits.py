@@ -19,7 +19,7 @@ from saiten_server.governance.limits import refuse_cost, require_money, seconds_
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.ports import JudgingTask, RequestScope
 from saiten_server.scoring.admission import Experience, ReservingPurse
-from saiten_server.scoring.case import ENGLISH
+from saiten_server.scoring.case import ENGLISH_PATH_LANGUAGE
 from saiten_server.scoring.evaluate import ScoringContext
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def has_price(rubric_id: str, options: JudgeOptions, instruments: ScoringContext
         rubric = instruments.rubrics.get(rubric_id)
     except InvalidRequest:
         return True
-    for language in (rubric.source_language, ENGLISH):
+    for language in (rubric.source_language, ENGLISH_PATH_LANGUAGE):
         try:
             estimate = instruments.judge.estimate(JudgingTask(rubric, language, ANYTHING, options))
         except InvalidRequest:

@@ -38,7 +38,7 @@ from saiten.core.messages import Message
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 
-WAIT_SECONDS = 1.0
+ATTEMPT_WAIT_SECONDS = 1.0
 """How long the form waits for a result. After that a page shows that it is being scored."""
 
 ELSEWHERE_SECONDS = 300
@@ -101,16 +101,16 @@ async def show_form(
     failed = attempts.find(project, asked.get("attempt", ""))
     if failed is not None and failed.task.done():
         if failed.task.cancelled():
-            return show(request, container, failed.draft)
+            return render_attempt(request, container, failed.draft)
         error = failed.task.exception()
         if isinstance(error, SHOWN_ERRORS):
             return show_error(request, container, failed.draft, error)
         if error is not None:
             raise error
-    rubrics = list_rubrics(container)
+    rubrics = rubrics_of_responses(container)
     records = await find_records(container, project, asked.get("from", ""), asked.get("other", ""))
     draft = redraft(records, rubrics) if records else start_draft(rubrics, rubric, example)
-    return show(request, container, draft)
+    return render_attempt(request, container, draft)
 
 
 @router.post("/try")
@@ -120,7 +120,7 @@ async def try_response(request: Request, container: Serving, project: WritablePr
     form = await read_form(request)
     draft = read_draft(form, container.settings.limits.context_utterances)
     if form.get("action") == "add":
-        return show(request, container, draft.widen(), added=True)
+        return render_attempt(request, container, draft.widen(), added=True)
     try:
         await count_request(request, request.state.key)
         asked = [validate(EvaluationRequest, draft.request(), container.settings.limits)]
@@ -149,7 +149,7 @@ async def start(
 
     attempt = Attempt(draft, ids, asyncio.create_task(finish()), context.now())
     attempts_of(request).keep(request.state.project, attempt)
-    await asyncio.wait({attempt.task}, timeout=WAIT_SECONDS)
+    await asyncio.wait({attempt.task}, timeout=ATTEMPT_WAIT_SECONDS)
     if not attempt.task.done():
         other = ids[1] if len(ids) > 1 else None
         return redirect(query(f"/try/{ids[0]}", other=other, since=str(int(attempt.started_at.timestamp()))))
@@ -262,7 +262,7 @@ async def cancel_attempt(request: Request, container: Serving, project: Writable
     )
 
 
-def show(
+def render_attempt(
     request: Request,
     container: Container,
     draft: AttemptDraft,
@@ -273,7 +273,7 @@ def show(
     added: bool = False,
 ) -> Response:
     """The form."""
-    rubrics, judge = list_rubrics(container), container.scoring.context.judge
+    rubrics, judge = rubrics_of_responses(container), container.scoring.context.judge
     languages = {rubric.source_language for rubric in rubrics}
     return render(
         request,
@@ -306,7 +306,7 @@ def show_error(
     faults = [draft.fault(where, what) for where, what in found[:20]]
     faults = [fault._replace(target=response) if fault.target == "response" else fault for fault in faults]
     trouble = None if faults else error.message
-    page = show(request, container, draft, status, faults=faults, trouble=trouble)
+    page = render_attempt(request, container, draft, status, faults=faults, trouble=trouble)
     page.headers.update(headers_of(error, status))
     return page
 
@@ -338,7 +338,7 @@ EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
 }
 """By language a dialogue context and a response, to try with."""
 
-FIELDS = {
+FORM_FIELDS = {
     "rubric": ("rubric", mark("Rubric")),
     "context": ("context", mark("Dialogue context")),
     "response": ("response", mark("Response")),
@@ -392,7 +392,7 @@ class AttemptDraft:
             row = filled[int(parts[1])]
             name = "speaker" if parts[-1] == "speaker" else "text"
             return AttemptFault(f"{name}-{row}", mark("Utterance"), detail, row + 1)
-        target, label = FIELDS.get("/".join(parts), FIELDS.get(parts[0], ("", "")))
+        target, label = FORM_FIELDS.get("/".join(parts), FORM_FIELDS.get(parts[0], ("", "")))
         return AttemptFault(target, label, detail)
 
     def widen(self) -> AttemptDraft:
@@ -432,7 +432,7 @@ def redraft(records: Sequence[Record], rubrics: Sequence[Rubric]) -> AttemptDraf
     )
 
 
-def list_rubrics(container: Container) -> list[Rubric]:
+def rubrics_of_responses(container: Container) -> list[Rubric]:
     """The rubrics of single responses: the form has no roles, which whole conversations need."""
     return [rubric for rubric in container.scoring.context.rubrics.list() if rubric.unit == "item"]
 

@@ -38,7 +38,7 @@ from saiten_server.scoring.case import Case
 from saiten_server.scoring.masked_rejudging import MaskedJudgement
 
 
-def rate(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
+def rate_samples(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
     """One aspect's result from its samples, without the blend. The rating is the lower median of the valid samples, so
     that it is always a level of the scale. Without a valid sample the aspect is unrated, with the first sample's
     reason. `sd` is the population standard deviation."""
@@ -102,7 +102,7 @@ def assemble(
     chosen = set(blended)
     aspects = {}
     for aspect in rubric.aspects:
-        result = rate(aspect, judgement.verdicts[aspect.id], language)
+        result = rate_samples(aspect, judgement.verdicts[aspect.id], language)
         aspects[aspect.id] = blend_aspect(result, relevance) if aspect.id in chosen else result
     if composites == "means":
         return aspects, compose(rubric, {name: result.mean for name, result in aspects.items()})

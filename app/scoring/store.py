@@ -90,16 +90,16 @@ held = idempotency_keys.c
 KEY_SECONDS = 20.0
 """How long an Idempotency-Key is held without a sign of life from its request, whose process then has died."""
 
-Row = Mapping[str, Any]
+EvaluationRow = Mapping[str, Any]
 """Values by column of `evaluations`; all rows have the same columns."""
 
-MOST_ROWS = 64
+MOST_SAVED_ROWS = 64
 """Rows per transaction. A row has some 6 kB, and a few hundred kB at most."""
 
-LINGER_SECONDS = 0.008
+SAVE_LINGER_SECONDS = 0.008
 """A transaction costs a millisecond of CPU whatever it holds: while several save at once, a dozen share one."""
 
-KEPT = timedelta(hours=48)
+IDEMPOTENCY_LIFE = timedelta(hours=48)
 """How long an answered Idempotency-Key is kept; the contract promises 24 hours at least."""
 
 ABANDONED = timedelta(seconds=KEY_SECONDS)
@@ -123,7 +123,7 @@ class StoredAnswer:
 SCANNED = 5_000
 """Evaluations that one page looks at, so that a rare filter ends in time however many a project has."""
 
-Place = tuple[datetime, str]
+EvaluationCursor = tuple[datetime, str]
 """Creation and id of an evaluation, by which they are listed."""
 
 
@@ -133,7 +133,9 @@ class EvaluationStore:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._rows = Coalescer(self._write, most=MOST_ROWS, linger_seconds=LINGER_SECONDS, company=2, own_context=True)
+        self._rows = Coalescer(
+            self._write, most=MOST_SAVED_ROWS, linger_seconds=SAVE_LINGER_SECONDS, company=2, own_context=True
+        )
 
     async def save(
         self, project: str, record: Record, calls: Sequence[str] = (), *, evaluation: str | None = None
@@ -142,15 +144,15 @@ class EvaluationStore:
         transaction; the record of a caller who is cancelled meanwhile may be stored too. `calls` are the call cache's
         keys of all outside calls that it rests on, for an erasure. `evaluation` is the JSON of the record's evaluation
         if it has been written already."""
-        error = await self._rows(describe(project, record, calls, evaluation))
+        error = await self._rows(make_evaluation_row(project, record, calls, evaluation))
         if error is not None:
             raise error
 
     async def save_all(self, project: str, records: Sequence[tuple[Record, Sequence[str]]]) -> None:
         """Stores the records, each with its calls, in one transaction: all of them or none."""
 
-        def write() -> list[Row]:
-            return [describe(project, record, calls) for record, calls in records]
+        def write() -> list[EvaluationRow]:
+            return [make_evaluation_row(project, record, calls) for record, calls in records]
 
         # In a thread: of a conversation's turns that were scored each holds the turns before it.
         await self._insert(await asyncio.to_thread(write))
@@ -159,7 +161,7 @@ class EvaluationStore:
         """Waits for writes in progress, including those whose callers were cancelled."""
         await db.finish(self._engine, "evaluations", self._rows)
 
-    async def _write(self, rows: Sequence[Row]) -> list[StoreError | ValueError | None]:
+    async def _write(self, rows: Sequence[EvaluationRow]) -> list[StoreError | ValueError | None]:
         """The error of each row, or None."""
         try:
             await self._insert(rows)
@@ -172,7 +174,7 @@ class EvaluationStore:
             return [error] if len(rows) == 1 else [found for row in rows for found in await self._write([row])]
         return [None] * len(rows)
 
-    async def _insert(self, rows: Sequence[Row]) -> None:
+    async def _insert(self, rows: Sequence[EvaluationRow]) -> None:
         sizes = sum_up((row["project"], measure_result(row)) for row in rows)
         async with db.write(self._engine) as connection:
             await connection.execute(insert(evaluations), rows)
@@ -229,8 +231,8 @@ class EvaluationStore:
         return told
 
     async def list(
-        self, project: str, wanted: EvaluationFilter, *, after: Place | None, limit: int
-    ) -> tuple[list[Evaluation], Place | None]:
+        self, project: str, wanted: EvaluationFilter, *, after: EvaluationCursor | None, limit: int
+    ) -> tuple[list[Evaluation], EvaluationCursor | None]:
         """The evaluations that are wanted, newest first, those of batches among them, and where the next page begins;
         `after` is that of the page before. A page looks at `SCANNED` evaluations at most, so it may be short, or empty,
         although another one follows."""
@@ -245,7 +247,10 @@ class EvaluationStore:
         window = looked_at.order_by(*order).limit(scanned)
         seen, record = window.subquery(), evaluations.c.record
         own = has_marks(self._engine, record, wanted.metadata)
-        fits = [*conditions_of(wanted), *map(or_, own, map(is_of_batch, wanted.metadata, wanted.metadata.values()))]
+        fits = [
+            *evaluation_conditions(wanted),
+            *map(or_, own, map(is_of_batch, wanted.metadata, wanted.metadata.values())),
+        ]
         if wanted.dialogue is not None:
             # Single evaluations have its name in the record alone.
             fits += has_marks(self._engine, record, {"dialogue": wanted.dialogue})
@@ -284,7 +289,9 @@ class EvaluationStore:
             return None
         table, now = idempotency_keys, datetime.now(UTC)
         row = {"project": project, "key": key, "body_digest": body_digest, "created_at": now}
-        stale = (held.created_at < now - KEPT) | (held.status.is_(None) & (held.created_at < now - ABANDONED))
+        stale = (held.created_at < now - IDEMPOTENCY_LIFE) | (
+            held.status.is_(None) & (held.created_at < now - ABANDONED)
+        )
         async with db.write(self._engine) as connection:
             gone = (await connection.execute(delete(table).where(stale).returning(held.project, ANSWER_SIZE))).all()
             claimed, found = await take_key(connection, row)
@@ -295,7 +302,7 @@ class EvaluationStore:
 
     async def renew_key(self, project: str, key: str) -> None:
         """Notes a sign of life of the request that holds the key."""
-        this = update(idempotency_keys).where(named(project, key), held.status.is_(None))
+        this = update(idempotency_keys).where(key_condition(project, key), held.status.is_(None))
         await db.execute(self._engine, this.values(created_at=datetime.now(UTC)))
 
     async def answer_key(self, project: str, key: str, status: int, body: bytes) -> None:
@@ -304,10 +311,14 @@ class EvaluationStore:
             await answer_under(connection, project, key, status, body)
 
     async def release_key(self, project: str, key: str) -> None:
-        await db.execute(self._engine, delete(idempotency_keys).where(named(project, key), held.status.is_(None)))
+        await db.execute(
+            self._engine, delete(idempotency_keys).where(key_condition(project, key), held.status.is_(None))
+        )
 
 
-def describe(project: str, record: Record, calls: Sequence[str], written: str | None = None) -> dict[str, Any]:
+def make_evaluation_row(
+    project: str, record: Record, calls: Sequence[str], written: str | None = None
+) -> dict[str, Any]:
     """The row of a single evaluation; `written` is its JSON if it has been written already."""
     evaluation = record.evaluation
     return {
@@ -322,7 +333,7 @@ def describe(project: str, record: Record, calls: Sequence[str], written: str | 
     }
 
 
-def range_of(wanted: EvaluationFilter, after: Place | None) -> Iterator[ColumnElement[bool]]:
+def range_of(wanted: EvaluationFilter, after: EvaluationCursor | None) -> Iterator[ColumnElement[bool]]:
     """The conditions on the time of creation."""
     created_at = evaluations.c.created_at
     if wanted.created_from is not None:
@@ -334,7 +345,7 @@ def range_of(wanted: EvaluationFilter, after: Place | None) -> Iterator[ColumnEl
         yield tuple_(created_at, evaluations.c.id) < tuple_(literal(after[0], Instant()), literal(after[1]))
 
 
-def conditions_of(wanted: EvaluationFilter) -> Iterator[ColumnElement[bool]]:
+def evaluation_conditions(wanted: EvaluationFilter) -> Iterator[ColumnElement[bool]]:
     """The other conditions, but for those on what is in the record alone."""
     yield evaluations.c.failure.is_(None)
     exact = (("status", wanted.status), ("batch_id", wanted.batch))
@@ -364,28 +375,28 @@ def read_evaluations(rows: Sequence[Any], wanted: EvaluationFilter) -> list[Eval
     return found
 
 
-async def take_key(connection: AsyncConnection, row: Row) -> tuple[bool, StoredAnswer | None]:
+async def take_key(connection: AsyncConnection, row: EvaluationRow) -> tuple[bool, StoredAnswer | None]:
     """Whether the key of this row of `idempotency_keys` was free and is taken now, or else what is stored under it, if
     its holder did not let it go each time between two statements."""
     for _ in range(CLAIMS):
         claimed = await connection.execute(db.insert_or_ignore(connection, idempotency_keys), row)
         if claimed.rowcount == 1:
             return True, None
-        query = select(held.body_digest, held.status, held.body).where(named(row["project"], row["key"]))
+        query = select(held.body_digest, held.status, held.body).where(key_condition(row["project"], row["key"]))
         found = (await connection.execute(query)).one_or_none()
         if found is not None:
             return False, StoredAnswer(*found)
     return False, None
 
 
-def named(project: str, key: str) -> ColumnElement[bool]:
+def key_condition(project: str, key: str) -> ColumnElement[bool]:
     """The condition that finds an idempotency key."""
     return equals(held.project, project) & equals(held.key, key)
 
 
 async def answer_under(connection: AsyncConnection, project: str, key: str, status: int, body: bytes) -> None:
     """Stores the answer, or releases the key if the answer's evaluation is gone."""
-    this, found_id = named(project, key), EVALUATION.match(body)
+    this, found_id = key_condition(project, key), EVALUATION.match(body)
     if found_id is not None:
         # Locked: an erasure that comes meanwhile waits and then finds the answer; one that came first leaves no row.
         result = evaluations.c

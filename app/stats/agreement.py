@@ -13,15 +13,15 @@ from saiten_server.core.reports import AgreementReport, AspectAgreement, Confusi
 from saiten_server.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
 from saiten_server.stats.phrases import tell_count
 from saiten_server.stats.statistics import (
-    FEWEST,
+    FEWEST_CORRELATED,
+    equalize,
     obstacle,
     pearson,
     pearson_within,
-    rank,
     rank_places,
+    rank_values,
     rank_within,
     refuse_wide,
-    settle,
 )
 
 MOST_LISTED = 200
@@ -87,10 +87,10 @@ def compare_raters(rated: NamedRatings) -> Agreement:
     pearson = pearson_within(rater, raters, own, others)
     spearman = pearson_within(rater, raters, rank_within(rater, own), rank_within(rater, others))
     known = ~np.isnan(pearson)
-    few = int((np.bincount(rater, minlength=raters) < FEWEST).sum())
+    few = int((np.bincount(rater, minlength=raters) < FEWEST_CORRELATED).sum())
     constant = raters - few - int(known.sum())
     if not known.any():
-        reason = Message("no-rater-shares-enough", least=FEWEST)
+        reason = Message("no-rater-shares-enough", least=FEWEST_CORRELATED)
         return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
     listed = np.flatnonzero(np.bincount(rated.rater)).tolist() if raters <= MOST_LISTED else []
     return Agreement(
@@ -114,7 +114,7 @@ def settled_others(rated: NamedRatings, count: Integers, rows: Mask | slice) -> 
     size = add_others(rated.unit, np.abs(rated.values), order)[rows] if rated.values.min() < 0 else total
     others = count[rated.unit[rows]] - 1
     mean = total / others
-    return settle(mean, mean if size is total else size / others)
+    return equalize(mean, mean if size is total else size / others)
 
 
 def add_others(unit: Integers, values: Floats, order: Integers | None = None) -> Floats:
@@ -156,7 +156,7 @@ def krippendorff_alpha(rated: NamedRatings) -> float | Message:
     unit, values = number_keys(unit[pairable]), values[pairable]
     if values.min() == values.max():
         return Message("shared-ratings-equal")
-    places = rank(values)
+    places = rank_values(values)
     places -= places.mean()
     count = np.bincount(unit)
     mean = np.bincount(unit, weights=places) / count
@@ -190,12 +190,12 @@ def compare_in_pairs(rated: NamedRatings) -> dict[str, float | Message]:
     for one, other in combinations(range(len(raters)), 2):
         both = ~np.isnan(table[:, one]) & ~np.isnan(table[:, other])
         x, y = table[both, one], table[both, other]
-        if len(x) >= FEWEST and not isinstance(kappa := cohen_kappa(x, y), Message):
+        if len(x) >= FEWEST_CORRELATED and not isinstance(kappa := cohen_kappa(x, y), Message):
             found["cohen_kappa"].append(kappa)
         if obstacle(x, y) is None:
-            found["pairwise_spearman"].append(float(pearson(rank(x), rank(y))))
+            found["pairwise_spearman"].append(float(pearson(rank_values(x), rank_values(y))))
             found["pairwise_pearson"].append(float(pearson(x, y)))
-    reason = Message("no-raters-share-enough", least=FEWEST)
+    reason = Message("no-raters-share-enough", least=FEWEST_CORRELATED)
     means: dict[str, float | Message] = {name: float(np.mean(each)) if each else reason for name, each in found.items()}
     return means | {"icc": intraclass_correlation(table[~np.isnan(table).any(axis=1)])}
 
@@ -212,8 +212,8 @@ def intraclass_correlation(table: Floats) -> float | Message:
     """ICC(2,1): two-way random effects, absolute agreement, a single rater; of a table of shape (items, raters) without
     gaps. Or why there is none."""
     items, raters = table.shape
-    if items < FEWEST:
-        return Message("few-items-of-all-raters", least=FEWEST)
+    if items < FEWEST_CORRELATED:
+        return Message("few-items-of-all-raters", least=FEWEST_CORRELATED)
     mean = table.mean()
     rows = raters * ((table.mean(axis=1) - mean) ** 2).sum()
     columns = items * ((table.mean(axis=0) - mean) ** 2).sum()
@@ -246,21 +246,21 @@ def fleiss_kappa(rated: NamedRatings) -> float | Message:
     return (observed - expected) / (1 - expected)
 
 
-MOST_LEVELS = 15
+MOST_CONFUSED_LEVELS = 15
 """Different values up to which people or a judge have a confusion matrix: of others it says nothing."""
 
 
 def confuse(observations: Observations, ratings: Floats, scores: Floats) -> Confusion | Message:
     """How often each score, by unit of shape (units,), stands beside each median of the unit's ratings, of shape (n,);
-    or why there is no matrix: no unit has both, or either takes more than `MOST_LEVELS` values."""
+    or why there is no matrix: no unit has both, or either takes more than `MOST_CONFUSED_LEVELS` values."""
     medians = unit_medians(observations, ratings)
     both = ~(np.isnan(medians) | np.isnan(scores))
     people, row = np.unique(medians[both], return_inverse=True)
     judge, column = np.unique(scores[both], return_inverse=True)
     if not both.any():
         return Message("no-item-rated-and-scored")
-    if max(len(people), len(judge)) > MOST_LEVELS:
-        return Message("many-levels", most=MOST_LEVELS)
+    if max(len(people), len(judge)) > MOST_CONFUSED_LEVELS:
+        return Message("many-levels", most=MOST_CONFUSED_LEVELS)
     counts = np.bincount(row * len(judge) + column, minlength=len(people) * len(judge))
     table = counts.reshape(len(people), len(judge))
     return Confusion(
@@ -295,7 +295,7 @@ def measure_agreement(observations: Observations) -> AgreementReport:
         ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
         aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
         correlations=correlate_aspects(
-            {name: settle(means[name], observations.means(np.abs(observations.ratings[name]))) for name in means}
+            {name: equalize(means[name], observations.means(np.abs(observations.ratings[name]))) for name in means}
         ),
     )
 
@@ -349,7 +349,7 @@ def find_notes(compared: Agreement, unnamed: int) -> Iterator[Message]:
         return
     raters = tell_count(compared.raters, "rater")
     if compared.few:
-        yield Message("raters-share-few", left_out=compared.few, raters=raters, least=FEWEST)
+        yield Message("raters-share-few", left_out=compared.few, raters=raters, least=FEWEST_CORRELATED)
     if compared.constant:
         yield Message("raters-constant", left_out=compared.constant, raters=raters)
 

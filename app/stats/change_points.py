@@ -36,7 +36,7 @@ EXPECTED = float(chdtr(3, CAP) + CAP * (1 - chdtr(1, CAP)))
 EFFICIENCY = 0.6
 """Independent differences to a successive one, of which two share a build, cut off at CAP; by simulation."""
 
-STEPS = 40
+NOISE_STEPS = 40
 
 
 def estimate_noise(squares: Floats, variances: Floats, *, chance: float | None = None) -> Floats:
@@ -53,7 +53,7 @@ def estimate_noise(squares: Floats, variances: Floats, *, chance: float | None =
     # The sum falls as the variance grows, and at `high` it lies below the target.
     high = (filled.sum(axis=-1) + 1e-12) / np.maximum(2 * target, 1e-300)
     low = np.zeros_like(high)
-    for _ in range(STEPS):
+    for _ in range(NOISE_STEPS):
         middle = (low + high) / 2
         spread = np.maximum(known + 2 * middle[..., None], 1e-300)
         above = np.minimum(filled / spread, CAP).sum(axis=-1) > target
@@ -62,7 +62,7 @@ def estimate_noise(squares: Floats, variances: Floats, *, chance: float | None =
     return found
 
 
-FEWEST = 2
+FEWEST_RUNS = 2
 """Runs of a piece."""
 
 PENALTY, PENALTY_PER_LOG = 4.0, 1.5
@@ -74,7 +74,7 @@ PENALTY_OF_FEW = 8.0
 ODD = 2.5
 """Standard errors by which a run that is off alone differs from the run before it and from the run after it."""
 
-MOST_RUNS = 1_000
+MOST_SERIES_RUNS = 1_000
 COVERED = 0.95
 QUANTILE = 1.96
 
@@ -107,13 +107,13 @@ def find_change_points(means: Sequence[float], errors: Sequence[float]) -> list[
 
 
 def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
-    """The changes of the level of at most MOST_RUNS runs, and the noise between them. `errors` are the means' standard
-    errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero where all
-    ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
+    """The changes of the level of at most MOST_SERIES_RUNS runs, and the noise between them. `errors` are the means'
+    standard errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero
+    where all ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
     values, known = np.asarray(means, dtype=np.float64), np.asarray(errors, dtype=np.float64)
-    if values.shape != known.shape or len(values) > MOST_RUNS or not np.isfinite([values, known]).all():
-        raise ValueError(f"at most {MOST_RUNS} finite means with as many errors can be searched")
-    if len(values) < 2 * FEWEST or not (known > 0).any():
+    if values.shape != known.shape or len(values) > MOST_SERIES_RUNS or not np.isfinite([values, known]).all():
+        raise ValueError(f"at most {MOST_SERIES_RUNS} finite means with as many errors can be searched")
+    if len(values) < 2 * FEWEST_RUNS or not (known > 0).any():
         return Levels([], None)
     own = np.maximum(known, np.median(known[known > 0])) ** 2
     noise = float(estimate_noise(np.diff(values) ** 2, own[1:] + own[:-1]))
@@ -125,7 +125,7 @@ def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
     sums = np.zeros((2, len(kept) + 1))
     sums[:, 1:] = np.cumsum([weights, weights * centred], axis=1)
     cuts = [0, *partition(sums, find_penalty(len(kept))), len(kept)]
-    found = [describe(sums, *around) for around in zip(cuts, cuts[1:], cuts[2:], strict=False)]
+    found = [describe_change(sums, *around) for around in zip(cuts, cuts[1:], cuts[2:], strict=False)]
     places = kept.tolist()
     changes = [
         replace(one, at=places[one.at], earliest=places[one.earliest], latest=places[one.latest]) for one in found
@@ -152,8 +152,8 @@ def partition(sums: Floats, penalty: float) -> list[int]:
     n = len(weights) - 1
     least, last = np.full(n + 1, np.inf), np.zeros(n + 1, dtype=np.int64)
     least[0] = -penalty
-    for end in range(FEWEST, n + 1):
-        starts = slice(0, end - FEWEST + 1)
+    for end in range(FEWEST_RUNS, n + 1):
+        starts = slice(0, end - FEWEST_RUNS + 1)
         gains = (values[end] - values[starts]) ** 2 / (weights[end] - weights[starts])
         costs = least[starts] - gains + penalty
         last[end] = np.argmin(costs)
@@ -165,7 +165,7 @@ def partition(sums: Floats, penalty: float) -> list[int]:
     return cuts[::-1]
 
 
-def describe(sums: Floats, start: int, at: int, end: int) -> ChangePoint:
+def describe_change(sums: Floats, start: int, at: int, end: int) -> ChangePoint:
     """The change at a run, between the ends of the pieces on both sides. Where it is, is told by the likelihood of each
     place with the best levels on both sides, as a distribution over the places (Smith 1975, with flat priors)."""
     weights, values = sums

@@ -26,7 +26,7 @@ LEAST_FLOOR = 0.1
 """Share of the mean probability that every item has at least."""
 
 CERTAIN = 1 - 1e-12
-STEPS = 40
+CHOOSING_STEPS = 40
 
 Name = TypeVar("Name", bound=str)
 
@@ -61,7 +61,7 @@ def find_probabilities(residuals: Floats, size: int) -> Floats:
     shares = residuals / residuals.mean()
     low, high = LEAST_FLOOR, 1.0
     if count_cost(mix(shares, low)) > MOST_COST:
-        for _ in range(STEPS):
+        for _ in range(CHOOSING_STEPS):
             middle = (low + high) / 2
             low, high = (middle, high) if count_cost(mix(shares, middle)) > MOST_COST else (low, middle)
         low = high
@@ -133,7 +133,7 @@ def cap_counts(shares: Floats, counts: Integers, size: int) -> Integers:
     return given
 
 
-def weigh(probabilities: Floats, rounds: Integers, items: Integers, size: int) -> Floats:
+def weigh_items(probabilities: Floats, rounds: Integers, items: Integers, size: int) -> Floats:
     """The weight of each of `size` items among what people rated, shape (size,), 0 for what they did not: n entries,
     each an item that was rated in a round, with the probability with which that round drew it. Each round is an
     estimate by itself, whose weights have the sum of its items; an item of several rounds has the sum of its weights.

@@ -87,7 +87,7 @@ TUNING = 8.78 / TUNED_AT
 It is fixed beforehand, as it must be; from 20 clusters to 1,000 an interval is 1.55 to 1.7 times as wide as for one
 look."""
 
-APART = 1.0
+MOST_OVERSHOOT = 1.0
 """By how many of the ratings' own ranges scores may lie beyond them where no scale is known."""
 
 PLANNING_STEPS = 20
@@ -99,7 +99,7 @@ MOST_PAIRS = 20_000
 MOST_VALUES = 40_000_000
 """Items by aspects, of several systems by half their number as well: some seconds for each ten million."""
 
-MOST_LEVELS = 11
+MOST_RATED_LEVELS = 11
 MOST_SHARED = 4_000_000
 """Values up to which each level has its share, some seconds' work."""
 
@@ -374,7 +374,7 @@ def spread_out(parts: Floats, clusters: Integers, names: Integers) -> Floats:
     return found
 
 
-def find_interval(estimate: Estimate, options: CorrectionOptions, seen: Bounds | None = None) -> Bounds | None:
+def find_mean_interval(estimate: Estimate, options: CorrectionOptions, seen: Bounds | None = None) -> Bounds | None:
     """The interval at 1 − alpha; None without a spread. Where no scale is known the `seen` ratings' ends stand in, and
     the interval of t bounds it from inside."""
     found = estimate.clustered
@@ -471,7 +471,7 @@ def find_skewness(values: Floats, clusters: Integers) -> float:
 def tell_apart(scores: Floats, extent: Bounds) -> Message | None:
     """That the scores' scale seems to be another than the ratings', of which only the values tell."""
     low, high = float(scores.min()), float(scores.max())
-    slack = APART * (extent[1] - extent[0])
+    slack = MOST_OVERSHOOT * (extent[1] - extent[0])
     near = extent[0] - slack <= low and high <= extent[1] + slack and low <= extent[1] and high >= extent[0]
     if near:
         return None
@@ -769,7 +769,7 @@ def report_corrected(
     many systems."""
     wanted = [name for name in observations.scores if aspects is None or name in aspects]
     refuse_large(observations, len(wanted))
-    shares = len(observations.systems) * len(wanted) * MOST_LEVELS
+    shares = len(observations.systems) * len(wanted) * MOST_RATED_LEVELS
     sharing = observations.units * len(wanted) <= MOST_SHARED and shares <= MOST_SHARES
 
     def options_of(aspect: str) -> CorrectionOptions:
@@ -781,7 +781,7 @@ def report_corrected(
         options = options_of(aspect)
         for name, (sample, left_out, raw) in split_systems(observations, aspect, cluster).items():
             corrected = correct(sample, options)
-            figures = describe(corrected, sample, options, left_out, margin)
+            figures = describe_system(corrected, sample, options, left_out, margin)
             levelled = sharing and aspect != FAULTY_TURNS
             levels = share_levels(sample, raw, replace(options, bounds=(0.0, 1.0))) if levelled else {}
             found[name][aspect] = corrected, figures.model_copy(update={"levels": levels})
@@ -875,7 +875,7 @@ def list_said(observations: Observations, column: Floats) -> Said | None:
 def list_levels(column: Floats) -> list[float]:
     """The levels that people gave, where these are a few whole numbers."""
     levels = np.unique(column[~np.isnan(column)])
-    few = 1 < len(levels) <= MOST_LEVELS and bool(np.all(levels == np.round(levels)))
+    few = 1 < len(levels) <= MOST_RATED_LEVELS and bool(np.all(levels == np.round(levels)))
     return levels.tolist() if few else []
 
 
@@ -917,7 +917,7 @@ def share_level(
     return LevelShare(
         judge=corrected.judge.clustered.mean,
         human=None if corrected.human is None else corrected.human.clustered.mean,
-        corrected=show(corrected, options),
+        corrected=report_corrected_mean(corrected, options),
         refused=corrected.refused,
     )
 
@@ -940,7 +940,7 @@ def tell_reversed(sample: CorrectedSample) -> Message | None:
     return Message("reversed", r=write_figure(r, 2), ratings=tell_count(len(human), "rating"))
 
 
-def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
+def report_corrected_mean(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None:
     """The corrected mean; None where it was refused."""
     if found.corrected is None:
         return None
@@ -948,24 +948,27 @@ def show(found: Corrected, options: CorrectionOptions) -> CorrectedFigure | None
     severe = one.severity is not None
     return CorrectedFigure(
         mean=one.clustered.mean,
-        interval=find_interval(one, settled, found.seen),
+        interval=find_mean_interval(one, settled, found.seen),
         weight=one.weight,
         standard_error=one.error,
         severity=severe,
-        interval_by_these_raters=find_interval(replace(one, severity=None), settled, found.seen) if severe else None,
+        interval_by_these_raters=find_mean_interval(replace(one, severity=None), settled, found.seen)
+        if severe
+        else None,
     )
 
 
-def describe(
+def describe_system(
     found: Corrected, sample: CorrectedSample, options: CorrectionOptions, left_out: int, margin: float | None = None
 ) -> CorrectedAspect:
     """One system's figures of one aspect."""
     rated = ~np.isnan(sample.ratings)
-    judged = find_interval(found.judge, options, (float(sample.scores.min()), float(sample.scores.max())))
+    judged = find_mean_interval(found.judge, options, (float(sample.scores.min()), float(sample.scores.max())))
     human = None
     if found.human is not None:
         human = MeanFigure(
-            mean=found.human.clustered.mean, interval=find_interval(found.human, options.settle(sample), found.seen)
+            mean=found.human.clustered.mean,
+            interval=find_mean_interval(found.human, options.settle(sample), found.seen),
         )
     notes = []
     if left_out:
@@ -987,7 +990,7 @@ def describe(
         raters=len(sample.raters),
         judge=MeanFigure(mean=found.judge.clustered.mean, interval=judged),
         human=human,
-        corrected=show(found, options),
+        corrected=report_corrected_mean(found, options),
         refused=found.refused,
         ratings_needed=found.needed,
         ratings_for_half_width=None if found.corrected is None else count_more(sample, found.corrected, settled),

@@ -38,19 +38,19 @@ from saiten_server.stats.correlation_intervals import COEFFICIENTS, Estimate, es
 from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first, number_keys
 from saiten_server.stats.resampling import count_clusters
 from saiten_server.stats.statistics import (
-    FEWEST,
+    FEWEST_CORRELATED,
     deviations,
+    equalize,
     kendall,
     obstacle,
     pearson,
     rank_within,
-    settle,
     settled_means,
     spearman,
 )
 
 ALPHA = 0.05
-ONE_RATER = Message("few-items-of-two-people", least=FEWEST)
+ONE_RATER = Message("few-items-of-two-people", least=FEWEST_CORRELATED)
 CONSTANT = Message("constant-within-systems")
 TOO_FEW = Message("few-items-of-two-people", least=FEWEST_ITEMS)
 
@@ -89,7 +89,7 @@ def follow_people(observations: Observations, rating: str, scores: Floats, both:
 
 def estimate_units(observations: Observations, rating: str, scores: Floats, units: Integers) -> Estimate | Message:
     """The correlation of these units within their systems, or why there is none."""
-    if len(units) < FEWEST:
+    if len(units) < FEWEST_CORRELATED:
         return ONE_RATER
     x, y = scores[units], settled_means(observations, observations.ratings[rating])[units]
     system = number_keys(observations.unit_system[units])
@@ -130,12 +130,12 @@ FEWEST_SYSTEMS = 3
 COMMON_SHARE = 0.4
 """Scores and ratings that have less of their joint range in common may well be on two scales, as 0–1 and 0–3 are."""
 
-ROUNDING = 1e-12
+ERROR_ROUNDING = 1e-12
 
 NO_FIGURE = Message("no-figure")
 
 
-def correlate(
+def correlate_scores(
     observations: Observations, *, match: Mapping[str, str] | None = None, resamples: int = 2000, seed: int = 0
 ) -> CorrelationReport:
     """Scores against ratings by aspect. `match` names, for a score, the rating of another name that it is compared with
@@ -180,7 +180,7 @@ def correlate_aspect(observations: Observations, aspect: str, *, rating: str, te
     figures, undefined = correlations(x, settled)
     found: dict[str, tuple[float, float] | Message] = dict.fromkeys(COEFFICIENTS, NO_FIGURE)
     found |= {name: one.interval() for name, one in estimate_all(x, settled, cluster, figures).items()}
-    found["bias"] = bias_interval(settle(x - settled, np.abs(x) + np.abs(settled)), cluster)
+    found["bias"] = bias_interval(equalize(x - settled, np.abs(x) + np.abs(settled)), cluster)
     for name, interval in found.items():
         figures[f"{name}_interval"] = None if isinstance(interval, Message) else interval
         if isinstance(interval, Message):
@@ -248,7 +248,7 @@ def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float]
     mean = float(differences.mean())
     sums = np.bincount(cluster, weights=differences - mean)
     error = float(np.sqrt(clusters / (clusters - 1) * (sums**2).sum())) / len(differences)
-    if error <= ROUNDING * float(np.abs(differences).max()):
+    if error <= ERROR_ROUNDING * float(np.abs(differences).max()):
         return Message("same-sums")
     margin = stdtrit(clusters - 1, 0.975) * error
     return mean - margin, mean + margin
@@ -256,7 +256,7 @@ def bias_interval(differences: Floats, cluster: Integers) -> tuple[float, float]
 
 def compare_scales(x: Floats, y: Floats) -> Iterator[Message]:
     """A note where scores and ratings, shapes (n,), hardly share a range: then the bias may be one of scales."""
-    if len(x) < FEWEST:
+    if len(x) < FEWEST_CORRELATED:
         return
     (low, high), (least, most) = (x.min(), x.max()), (y.min(), y.max())
     if low == high and least <= low <= most:
@@ -282,7 +282,7 @@ def system_level_of(system: Integers, x: Floats, y: Floats) -> SystemLevel | Non
     if len(present) < FEWEST_SYSTEMS:
         return None
     scores, ratings = (
-        settle(np.bincount(place, weights=column) / count, np.bincount(place, weights=np.abs(column)) / count)
+        equalize(np.bincount(place, weights=column) / count, np.bincount(place, weights=np.abs(column)) / count)
         for column in (x, y)
     )
     figures, undefined = correlations(scores, ratings)
@@ -299,13 +299,13 @@ def correlate_patterns(names: Sequence[str], patterns: Sequence[Pattern]) -> Cor
     counted = [(values, count) for values, count in patterns if count > 0]
     table = np.array([values for values, _ in counted], dtype=np.float64).reshape(len(counted), len(names))
     counts = np.array([count for _, count in counted], dtype=np.int64)
-    columns = {name: settle(table[:, place]) for place, name in enumerate(names)}
+    columns = {name: equalize(table[:, place]) for place, name in enumerate(names)}
 
     def compare(a: str, b: str) -> tuple[int, Message | tuple[float, float]]:
         both = ~np.isnan(columns[a]) & ~np.isnan(columns[b])
         x, y, held = columns[a][both], columns[b][both], counts[both]
         n = int(held.sum())
-        reason = Message("few-items-have-both", least=FEWEST) if n < FEWEST else None
+        reason = Message("few-items-have-both", least=FEWEST_CORRELATED) if n < FEWEST_CORRELATED else None
         for column, name in ((x, a), (y, b)):
             if reason is None and column.min() == column.max():
                 reason = Message("ratings-of-equal", name=name)

@@ -31,7 +31,7 @@ from scipy.special import gammainc, gammaincc, ndtri, stdtr, stdtrit
 
 from saiten.core.messages import Message
 from saiten_server.stats.observations import Floats, Integers
-from saiten_server.stats.statistics import deviations, rank
+from saiten_server.stats.statistics import deviations, rank_values
 
 Coefficient = Literal["spearman", "pearson", "kendall"]
 COEFFICIENTS: Sequence[Coefficient] = ("spearman", "pearson", "kendall")
@@ -42,7 +42,7 @@ FEWEST_CLUSTERS = 8
 FEWEST_RARE = 3
 """Clusters that must hold a value other than the most frequent one. With fewer, chance decides what is seen at all."""
 
-MOST_LEVELS = 12
+MOST_COPULA_LEVELS = 12
 """Values of a column up to which the copula takes each by itself."""
 
 MOST_RANKED = 200
@@ -53,7 +53,7 @@ TRIED = 201
 REACH = 12.0
 """Correlations that are tried, and how many standard errors away the farthest may be."""
 
-STEP = 0.25
+FIGURE_STEP = 0.25
 """The part of the smallest step of the figure that is given to either side: a figure of counts moves in steps."""
 
 LEAST_SKEW = 1e-3
@@ -232,7 +232,7 @@ class Estimate:
     def model(self) -> tuple[Floats, Floats, Floats, float]:
         """Correlations that the copula reaches, in ascending order, with the variance and the third moment that one
         item's influence has under each, shapes (odds,); and the smallest step of the figure."""
-        sides = [find_levels(column, MOST_LEVELS) for column in (self.x, self.y)]
+        sides = [find_levels(column, MOST_COPULA_LEVELS) for column in (self.x, self.y)]
         tables = join_margins(sides[0].share, sides[1].share)
         value, moved = describe_tables(self.kind, tables, *sides)
         squares = tables * moved * moved
@@ -262,7 +262,7 @@ class Estimate:
         """How many times as large as the expected one the variance is taken to be. It may be less than 1 where that of
         independent items is less by more than its own standard error."""
         n = len(self.x)
-        columns = [column if self.kind == "pearson" else rank(column) for column in (self.x, self.y)]
+        columns = [column if self.kind == "pearson" else rank_values(column) for column in (self.x, self.y)]
         within = [correlate_within(column, self.cluster, self.sizes) for column in columns]
         alike = 1 + float((self.sizes * (self.sizes - 1)).sum()) / n * within[0] * within[1]
         single = float(self.influence @ self.influence) / n / self.expected
@@ -290,7 +290,7 @@ class Estimate:
         variance = np.maximum(np.interp(tried, values, variances), LEAST_VARIANCE)
         skew = np.interp(tried, values, thirds) / variance**1.5 * sqrt(factor)
         error = np.sqrt(factor * variance)
-        moves, quantile = STEP * step * self.design, float(stdtrit(self.freedom, 1 - tail))
+        moves, quantile = FIGURE_STEP * step * self.design, float(stdtrit(self.freedom, 1 - tail))
         below = score_tail((self.value + moves - tried) / error, skew) + quantile
         above = score_tail((tried - self.value + moves) / error, -skew) + quantile
         low = find_end(tried[::-1], above[::-1], -1.0 if tried[0] == values[0] else float(tried[0]))

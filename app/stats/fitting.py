@@ -16,7 +16,7 @@ from saiten_server.stats import resampling
 from saiten_server.stats.correlation import values_by_unit
 from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first
 from saiten_server.stats.phrases import tell_count
-from saiten_server.stats.statistics import FEWEST, STATISTICS, Statistic, obstacle, pearson, settled_means
+from saiten_server.stats.statistics import FEWEST_CORRELATED, STATISTICS, Statistic, obstacle, pearson, settled_means
 
 RESAMPLES = 2000
 WORST_CONDITION = 1e12
@@ -58,7 +58,7 @@ def fit_composite(
         weights, reached = None, None
     else:
         weights = fitted[0]
-        reached = judge(x[test] @ weights, y[test], "pearson", undefined)
+        reached = judge_prediction(x[test] @ weights, y[test], "pearson", undefined)
         own = number_first(observations.unit_cluster[train])
         spans = interval_weights(x[train], y[train], fitted, own, seed)
         if isinstance(spans, Message):
@@ -78,7 +78,7 @@ def fit_composite(
         intervals=intervals,
         declared=dict(zip(names, map(float, declared), strict=True)),
         pearson=reached,
-        declared_pearson=judge(x[test] @ declared, y[test], "declared_pearson", undefined),
+        declared_pearson=judge_prediction(x[test] @ declared, y[test], "declared_pearson", undefined),
         undefined=undefined,
     )
 
@@ -164,7 +164,7 @@ def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, F
     return weights, margins
 
 
-def judge(predicted: Floats, y: Floats, name: str, undefined: dict[str, Message]) -> float | None:
+def judge_prediction(predicted: Floats, y: Floats, name: str, undefined: dict[str, Message]) -> float | None:
     """Pearson's r on the held-out items, or None with the reason noted under `name`."""
     reason = obstacle(predicted, y, Message("predictions-equal"))
     if reason is not None:
@@ -174,9 +174,9 @@ def judge(predicted: Floats, y: Floats, name: str, undefined: dict[str, Message]
 
 
 GREATEST = 50.0
-STEP = 0.5
+WEIGHT_STEP = 0.5
 DEFAULT = 10.0
-WEIGHTS = np.arange(0, GREATEST + STEP, STEP)
+WEIGHTS = np.arange(0, GREATEST + WEIGHT_STEP, WEIGHT_STEP)
 NEGLIGIBLE = 1e-9
 """A correlation that is better by no more than this is not better: of equals, the smallest weight is chosen."""
 
@@ -206,7 +206,7 @@ def fit_blend(
     thinned = Message("fitted-on-some", items=kept, of=held)
     c, b, y = c[units], b[units], y[units]
     cluster = number_first(observations.unit_cluster[units])
-    parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST and np.ptp(y[part]) > 0]
+    parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST_CORRELATED and np.ptp(y[part]) > 0]
     correlate = STATISTICS[statistic]
     curves = np.array([[correlate(c[part] + weight * b[part], y[part]) for weight in WEIGHTS] for part in parts])
     curves = curves.reshape(len(parts), len(WEIGHTS))
@@ -299,7 +299,7 @@ def hindrance(c: Floats, b: Floats, parts: list[Integers]) -> Message | None:
     if not len(b):
         return Message("no-complete-item")
     if len(parts) < 2:
-        return Message("few-folds", least=FEWEST)
+        return Message("few-folds", least=FEWEST_CORRELATED)
     if all(np.ptp(b[part]) == 0 for part in parts):
         return Message("same-similarity")
     if all(np.ptp(c[part]) == 0 for part in parts):
@@ -325,7 +325,7 @@ def at_weight(curves: Floats, weight: float, name: str, undefined: dict[str, Mes
     """The mean over folds at one weight, or None with the reason noted under `name`."""
     known = curves[:, int(np.argmin(np.abs(WEIGHTS - weight)))]
     if not len(known):
-        undefined[name] = Message("no-fold", least=FEWEST)
+        undefined[name] = Message("no-fold", least=FEWEST_CORRELATED)
         return None
     if np.isnan(known).any():
         undefined[name] = Message("fold-equal", weight=weight)

@@ -22,7 +22,7 @@ from saiten.core.messages import Message
 from saiten_server.core.reports import AspectPairs, Decorrelated, Decorrelation, Dependency, HierarchyReport
 from saiten_server.stats.observations import Floats, Integers, Mask, Observations
 from saiten_server.stats.statistics import (
-    ROUNDING,
+    SUM_ROUNDING,
     PairTests,
     compare_systems,
     join_ties,
@@ -116,7 +116,7 @@ def explain_none(systems: Sequence[str], standings: Sequence[Standing]) -> dict[
 EQUAL_SPREAD = 1e-9
 """Variances that differ by less, relative to their sum, are equal."""
 
-FEWEST = 3
+FEWEST_OFF_LINE = 3
 """Two points lie on a line, whatever they are."""
 
 
@@ -140,8 +140,8 @@ class Standing:
 def decorrelate(x: Floats, y: Floats, method: Decorrelation) -> Remainder:
     """Takes `x` out of `y`, both of shape (n,) and without NaN. Points that are equal stay equal, to the last bit. Of
     finite numbers up to 1e300 the result is finite too."""
-    if len(x) < FEWEST:
-        return Remainder(None, Message("few-items-of-both-aspects", least=FEWEST))
+    if len(x) < FEWEST_OFF_LINE:
+        return Remainder(None, Message("few-items-of-both-aspects", least=FEWEST_OFF_LINE))
     if is_constant(x):
         return Remainder(None, Message("same-lower-value"))
     if is_constant(y):
@@ -152,7 +152,7 @@ def decorrelate(x: Floats, y: Floats, method: Decorrelation) -> Remainder:
 def is_constant(values: Floats) -> bool:
     """Whether only rounding tells the values apart."""
     top = float(np.abs(values).max())
-    return float(np.ptp(values)) <= ROUNDING * top
+    return float(np.ptp(values)) <= SUM_ROUNDING * top
 
 
 def project(x: Floats, y: Floats) -> Remainder:

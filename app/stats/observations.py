@@ -24,7 +24,7 @@ NO_RATER = NO_DIALOGUE = -1
 SPARSE = 8
 """How many times the number of rows the keys may reach, for a table by key to be worth its memory."""
 
-NOTHING = array("d", [float("nan")])
+MISSING_VALUE = array("d", [float("nan")])
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class NumberColumn:
             self.first = self.first or line
         if value is not None:
             if row > len(self._values):
-                self._values.extend(NOTHING * (row - len(self._values)))
+                self._values.extend(MISSING_VALUE * (row - len(self._values)))
             self._values.append(value)
 
     def extend(self, row: int, values: Floats, lines: Sequence[int]) -> None:
@@ -196,12 +196,12 @@ class NumberColumn:
         self._last = lines[-1]
         self.lines += len(lines)
         self.first = self.first or lines[0]
-        self._values.extend(NOTHING * (row - len(self._values)))
+        self._values.extend(MISSING_VALUE * (row - len(self._values)))
         self._values.frombytes(values.tobytes())
 
     def filled(self, rows: int) -> Floats:
         """The values of that many rows, shape (rows,). The column must not grow afterwards: the memory is shared."""
-        self._values.extend(NOTHING * (rows - len(self._values)))
+        self._values.extend(MISSING_VALUE * (rows - len(self._values)))
         return np.frombuffer(self._values) if rows else np.empty(0)
 
 

@@ -26,7 +26,7 @@ TableName = Literal["systems", "aspects", "raters", "scorers"]
 TABLES: tuple[TableName, ...] = ("systems", "aspects", "raters", "scorers")
 
 MOST_SYSTEMS = 500
-MOST_LEVELS = 7
+MOST_LISTED_LEVELS = 7
 """Levels up to which they stand beside an aspect's name."""
 
 
@@ -108,7 +108,7 @@ def tabulate_systems(observations: Observations, aspect: str | None, match: Mapp
     columns = {f"human {wanted}": people, **found[wanted]}
     group, systems = observations.unit_system, len(observations.systems)
     means = {name: average_groups(column, group, systems) for name, column in columns.items()}
-    figures = [correlate(people, column, "pearson") for column in found[wanted].values()]
+    figures = [correlate_units(people, column, "pearson") for column in found[wanted].values()]
     rows = [
         PaperRow(system or "(no name)", tuple((known(mean[number]),) for mean in means.values()))
         for number, system in enumerate(observations.systems)
@@ -167,7 +167,7 @@ def tabulate_scorers(observations: Observations, match: Mapping[str, str]) -> Pa
 
     def compare(scorer: str, aspect: str) -> tuple[float | None, ...]:
         scores = found[aspect].get(scorer)
-        return tuple(None if scores is None else correlate(people[aspect], scores, kind) for kind in kinds)
+        return tuple(None if scores is None else correlate_units(people[aspect], scores, kind) for kind in kinds)
 
     ceilings = [ceiling_of(observations, aspect, ~np.isnan(people[aspect])) for aspect in found]
     reached = tuple((None, None) if one is None else (one.spearman, one.pearson) for one in ceilings)
@@ -187,7 +187,7 @@ def tabulate_scorers(observations: Observations, match: Mapping[str, str]) -> Pa
     )
 
 
-def correlate(people: Floats, scores: Floats, kind: str) -> float | None:
+def correlate_units(people: Floats, scores: Floats, kind: str) -> float | None:
     """The coefficient on the units that have both, shapes (units,); None where it is undefined."""
     both = ~(np.isnan(people) | np.isnan(scores))
     found: float | None = correlations(scores[both], people[both])[0][kind]
@@ -213,7 +213,7 @@ def choose_digits(values: Floats) -> int:
 def list_levels(column: Floats) -> str:
     """`(1,2,3)`, where the ratings are a few whole numbers."""
     levels = np.unique(column[~np.isnan(column)])
-    few = 0 < len(levels) <= MOST_LEVELS and bool((levels == np.round(levels)).all())
+    few = 0 < len(levels) <= MOST_LISTED_LEVELS and bool((levels == np.round(levels)).all())
     return f"({','.join(f'{level:.0f}' for level in levels)})" if few else ""
 
 

@@ -26,7 +26,7 @@ from saiten_server.stats.statistics import level as level_out
 MANY_DIFFER = 16.0
 """Clusters that decide, as expected at the drop, from which the spread tells what is found."""
 
-SAMPLES, AT_ONCE = 256, 4
+SAMPLES, FLIPS_PER_DRAW = 256, 4
 LISTED = 10
 """Clusters of which all flips are listed."""
 
@@ -43,7 +43,7 @@ UNCERTAIN = 1.5
 """Chosen by simulation at the upper end of the scale and in its middle (`judge_stated`): at an end the drop itself, and
 not only its error, hangs on how large the few falls are."""
 
-STEPS, SIMULATED_STEPS = 24, 8
+POWER_STEPS, SIMULATED_STEPS = 24, 8
 STILL = 1e-9
 
 
@@ -142,7 +142,7 @@ class Simulation:
         drawn = drawn.astype(np.float32)
         total = drawn.sum(axis=1)
         # A few samples at a time: matrices so small are multiplied without starting threads, which wait for each other.
-        flipped = np.matmul(drawn.reshape(-1, AT_ONCE, most), self.signs[:most]).reshape(SAMPLES, -1)
+        flipped = np.matmul(drawn.reshape(-1, FLIPS_PER_DRAW, most), self.signs[:most]).reshape(SAMPLES, -1)
         beyond = np.abs(flipped) >= total[:, None] * (1 - 1e-5)
         return float(np.mean((beyond.mean(axis=1) < level) & (total > 0)))
 
@@ -157,7 +157,7 @@ def list_chances(n: int, share: float) -> Floats:
     return chances
 
 
-def gather(falls: Floats, counts: Floats) -> Changes:
+def merge_alike(falls: Floats, counts: Floats) -> Changes:
     """Equal clusters as one; where too many differ, neighbours are joined."""
     pairs, times = np.unique(falls + 1j * counts, return_counts=True)
     found = np.stack([pairs.real, pairs.imag, np.ones(len(pairs))]) * times
@@ -173,7 +173,7 @@ def find_detectable(sums: Floats, counts: Floats, *, level: float, freedom: floa
     has its degrees."""
     scale = float(np.abs(sums).max())
     side = 1.0 if sums.sum() > 0 else -1.0
-    changes = gather(side * level_out(sums / scale), counts)
+    changes = merge_alike(side * level_out(sums / scale), counts)
     quantiles = reach(level, freedom)
 
     def lacks(tilt: float, factor: float = 1.0) -> bool:
@@ -182,11 +182,11 @@ def find_detectable(sums: Floats, counts: Floats, *, level: float, freedom: floa
 
     if not lacks(-STEEPEST):
         return quantiles * error
-    tilt = search(lacks, -STEEPEST, STEEPEST, STEPS)
+    tilt = search(lacks, -STEEPEST, STEEPEST, POWER_STEPS)
     if changes.count_deciding(tilt) >= MANY_DIFFER or not changes.can_simulate(tilt):
         return changes.describe(tilt)[0] * scale * changes.allowance
-    low = search(lambda one: lacks(one, 0.5), -STEEPEST, tilt, STEPS)
-    high = search(lambda one: changes.can_simulate(one) and lacks(one, 3), tilt, STEEPEST, STEPS)
+    low = search(lambda one: lacks(one, 0.5), -STEEPEST, tilt, POWER_STEPS)
+    high = search(lambda one: changes.can_simulate(one) and lacks(one, 3), tilt, STEEPEST, POWER_STEPS)
     simulation = Simulation.draw()
     if simulation.find_power(changes, high, level) < POWER:
         return inf

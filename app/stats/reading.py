@@ -37,19 +37,19 @@ from saiten_server.stats.record_columns import (
     ITEM_NUMBERS,
     NAMES,
     Given,
-    Place,
     RecordColumns,
+    RecordField,
     columns_of_cells,
     columns_of_records,
     name_by_scorer,
-    name_of,
+    read_name,
 )
 
 Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]
 
 NUMBERS = {float, int}
-PLAIN = {*NAMES, *ITEM_NUMBERS}
+PLAIN_FIELDS = {*NAMES, *ITEM_NUMBERS}
 
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record."""
@@ -71,7 +71,7 @@ memory."""
 MOST_CELLS = 100_000_000
 """Rows by columns, gaps and labels among them: 800 MB, however few bytes they were written with."""
 
-MOST_ROWS = 2_000_000
+MOST_READ_RATINGS = 2_000_000
 """Ratings by one rater of one item, each letter of labels being one."""
 
 ANY = (-LARGEST, LARGEST)
@@ -109,8 +109,8 @@ class ObservationReader:
     given, a record may name no other; where not, an aspect that only one record of three or more names is taken for a
     misspelling. `scales` hold the lowest and the highest rating by aspect, with `scale_scores` the scores' too. `noun`
     is what the numbers count, in faults. Where `name_characters` is given, no name may be longer. `bounds` are
-    MOST_ROWS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number | null}}`, and
-    their columns are named `scorer:aspect`, as in a table.
+    MOST_READ_RATINGS and MOST_CELLS where none are given. `by_scorer`: the scores are `{scorer: {aspect: number |
+    null}}`, and their columns are named `scorer:aspect`, as in a table.
     """
 
     def __init__(
@@ -129,14 +129,14 @@ class ObservationReader:
     ) -> None:
         self.labels = labels
         self.scores_field = scores_field
-        self._fields = {*PLAIN, "ratings", "labels", scores_field}
+        self._fields = {*PLAIN_FIELDS, "ratings", "labels", scores_field}
         self.noun = noun
         self._name_characters = name_characters
         self._label_aspect = label_aspect
         self._aspects = aspects
         self._scales = scales or {}
         self._score_scales = self._scales if scale_scores else {}
-        self._bounds = bounds or ReadingLimits(MOST_ROWS, MOST_CELLS)
+        self._bounds = bounds or ReadingLimits(MOST_READ_RATINGS, MOST_CELLS)
         self.by_scorer = by_scorer
         self._known = {field: defaultdict[str, int](count().__next__) for field in NAMES}
         self._numbers = {field: array("q") for field in NAMES}
@@ -218,7 +218,7 @@ class ObservationReader:
         """Takes records as columns. Raises Unfit if `take` might refuse one of them; then nothing is taken."""
         if (
             self.labels is not None
-            or self.scores_field in {*PLAIN, "ratings", "labels"}
+            or self.scores_field in {*PLAIN_FIELDS, "ratings", "labels"}
             or not all(read.names.get("item", [""]))
         ):
             raise Unfit(ONE_BY_ONE)
@@ -250,10 +250,10 @@ class ObservationReader:
             return map(known.__getitem__, names)
         return [known[name] if name else NO_RATER for name in names]
 
-    def _columns_for(self, read: RecordColumns) -> dict[Place, NumberColumn]:
+    def _columns_for(self, read: RecordColumns) -> dict[RecordField, NumberColumn]:
         """The column for each of the places, a new one where there is none; raises Unfit for a number or an aspect that
         may not fit."""
-        found = dict[Place, NumberColumn]()
+        found = dict[RecordField, NumberColumn]()
         for (field, aspect), numbers in read.numbers.items():
             if aspect is None:
                 check_range(numbers.values, (TINY, 1.0) if field == "probability" else ANY)
@@ -319,7 +319,7 @@ class ObservationReader:
         A name that is known was checked when it first came."""
         name = record.get(field)
         if type(name) is not str:
-            name = name_of(record, field)
+            name = read_name(record, field)
         if not name:
             return NO_RATER
         known = self._known[field]
@@ -582,7 +582,7 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     aspect. An empty cell means no value; empty rows are skipped. A row is numbered by its first line.
     """
     broken: list[tuple[int, Message]] = []
-    places: list[Place] = []
+    places: list[RecordField] = []
     waiting: list[tuple[int, list[str]]] = []
     rows = csv.reader(decode_lines(lines, broken), strict=True)
     start = 1
@@ -622,7 +622,7 @@ def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, Message]]) -> I
             return
 
 
-def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Place]:
+def read_header(row: list[str], reader: ObservationReader, line: int) -> list[RecordField]:
     """Where each cell of the rows below goes; raises InvalidLines, since no row can be read without it."""
     if len(row) > MOST_COLUMNS:
         raise InvalidLines(
@@ -630,7 +630,7 @@ def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Pl
         )
     names = [cell.strip() for cell in row]
     faults = list(header_faults(names))
-    places: dict[Place, str] = {}
+    places: dict[RecordField, str] = {}
     for number, name in enumerate(names, start=1):
         try:
             place = place_of(name, reader)
@@ -652,13 +652,13 @@ def header_faults(names: list[str]) -> Iterator[Message]:
     for name in dict.fromkeys(names):
         if name and names.count(name) > 1:
             yield Message("header-name-twice", name=repr(clip(name)))
-    if not set(names) - PLAIN:
+    if not set(names) - PLAIN_FIELDS:
         yield Message("header-without-aspect")
 
 
-def place_of(name: str, reader: ObservationReader) -> Place:
+def place_of(name: str, reader: ObservationReader) -> RecordField:
     """Where a column's cells go in a record; raises Unfit for an aspect that is not known."""
-    if name in PLAIN or (name == "labels" and reader.labels is not None):
+    if name in PLAIN_FIELDS or (name == "labels" and reader.labels is not None):
         return name, None
     for prefix in ("score:", "scores.", f"{reader.scores_field}."):
         if name.startswith(prefix):
@@ -671,7 +671,7 @@ def place_of(name: str, reader: ObservationReader) -> Place:
     return "ratings", name
 
 
-def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], reader: ObservationReader) -> None:
+def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[RecordField], reader: ObservationReader) -> None:
     """Passes rows with their lines to the reader: all at once, or else one by one, which words every fault."""
     with suppress(ValueError):  # Unfit, or rows that are too long or too short
         columns = zip(*(row for _, row in rows), strict=True)
@@ -682,7 +682,7 @@ def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[Place], rea
         add_row(row, places, reader, line)
 
 
-def add_row(row: list[str], places: Sequence[Place], reader: ObservationReader, line: int) -> None:
+def add_row(row: list[str], places: Sequence[RecordField], reader: ObservationReader, line: int) -> None:
     """Passes one row to the reader as a record; an empty cell means no value."""
     if len(row) != len(places):
         reader.refuse(line, Message("cells-unlike-header", cells=len(row), columns=len(places)))

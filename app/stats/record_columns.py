@@ -19,7 +19,7 @@ from saiten.core.strict_json import DIGITS
 from saiten_server.core.validation import Unfit, clip, number_of
 from saiten_server.stats.observations import Floats
 
-Place = tuple[str, str | None]
+RecordField = tuple[str, str | None]
 """The field of a record that a number stands in, and the aspect in it where the field has aspects."""
 
 Given = Mapping[str, float | None]
@@ -29,7 +29,7 @@ ITEM_NUMBERS = ("similarity", "probability")
 """Fields of a record that hold one number of the item."""
 
 NUMBER_TYPES = {int, float, NoneType}
-NOTHING: dict[str, Any] = {}
+NO_MEMBERS: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class RecordColumns:
 
     lines: Sequence[int]
     names: Mapping[str, Sequence[str]]
-    numbers: Mapping[Place, Numbers]
+    numbers: Mapping[RecordField, Numbers]
 
 
-def columns_of_cells(cells: Mapping[Place, Sequence[str]], lines: Sequence[int]) -> RecordColumns:
+def columns_of_cells(cells: Mapping[RecordField, Sequence[str]], lines: Sequence[int]) -> RecordColumns:
     """The columns of a table's rows, one per line; an empty cell means no value. Raises Unfit."""
-    numbers = dict[Place, Numbers]()
+    numbers = dict[RecordField, Numbers]()
     for (field, aspect), texts in cells.items():
         distinct = {*texts}
         if field not in NAMES and (aspect is not None or distinct != {""}):
@@ -83,10 +83,10 @@ def columns_of_records(
 def list_names(records: Sequence[dict[str, Any]], field: str) -> list[str]:
     """The names in that field; raises Unfit."""
     names: list[Any] = [record.get(field) for record in records]
-    return names if {*map(type, names)} == {str} else [name_of(record, field) or "" for record in records]
+    return names if {*map(type, names)} == {str} else [read_name(record, field) or "" for record in records]
 
 
-def name_of(record: dict[str, Any], field: str) -> str | None:
+def read_name(record: dict[str, Any], field: str) -> str | None:
     """The field's text, an integer's digits, or None where there is none; raises Unfit for anything else."""
     value = record.get(field)
     if value is None or type(value) is str:
@@ -98,17 +98,17 @@ def name_of(record: dict[str, Any], field: str) -> str | None:
 
 def list_objects(records: Sequence[dict[str, Any]], field: str) -> list[dict[str, Any]]:
     """The objects in that field, empty for none; raises Unfit for anything else."""
-    found = [record.get(field, NOTHING) for record in records]
+    found = [record.get(field, NO_MEMBERS) for record in records]
     if {*map(type, found)} == {dict}:
         return found
     if any(type(own) is not dict and own is not None for own in found):
         raise Unfit(Message("values-not-object", field=clip(field)))
-    return [own or NOTHING for own in found]
+    return [own or NO_MEMBERS for own in found]
 
 
-def list_numbers(objects: Sequence[Given], field: str, lines: Sequence[int]) -> dict[Place, Numbers]:
+def list_numbers(objects: Sequence[Given], field: str, lines: Sequence[int]) -> dict[RecordField, Numbers]:
     """The numbers of objects by aspect; raises Unfit."""
-    found = dict[Place, Numbers]()
+    found = dict[RecordField, Numbers]()
     aspects = dict.fromkeys(chain.from_iterable(objects))
     whole = sum(map(len, objects)) == len(objects) * len(aspects)
     for aspect in aspects:

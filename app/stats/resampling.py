@@ -49,7 +49,7 @@ from saiten_server.stats.observations import Floats, Integers, number_keys
 from saiten_server.stats.phrases import NO_VALUES
 from saiten_server.stats.statistics import level
 
-ROUNDING = 1e-9
+MEAN_ROUNDING = 1e-9
 """Means that differ by less, relative to the largest, are equal but for rounding."""
 
 ONE_CLUSTER = Message("one-cluster")
@@ -100,7 +100,7 @@ def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
     total = float(counts.sum())
     mean = float(sums.sum()) / total
     means = sums / counts
-    if len(sums) == 1 or float(np.ptp(means)) <= ROUNDING * float(np.abs(means).max()):
+    if len(sums) == 1 or float(np.ptp(means)) <= MEAN_ROUNDING * float(np.abs(means).max()):
         return Clustered(mean, 0.0, max(1.0, len(sums) - 1.0), np.zeros(len(sums)))
     shares = counts / total
     parts = (sums - counts * mean) / np.sqrt(1 - shares) / total
@@ -171,7 +171,7 @@ def estimate_rate(
     effective = float(counts.sum() ** 2 / (counts @ counts))
     low, high = found.interval or (found.mean, found.mean)
     for end, other in (bounds, bounds[::-1]):
-        away = int(np.count_nonzero(np.abs(sums - end * counts) > ROUNDING * (bounds[1] - bounds[0])))
+        away = int(np.count_nonzero(np.abs(sums - end * counts) > MEAN_ROUNDING * (bounds[1] - bounds[0])))
         if away >= RARE:
             continue
         reached = end + (1 - alpha ** (1 / effective)) * (other - end)

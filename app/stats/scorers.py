@@ -118,7 +118,7 @@ def compare_aspect(observations: Observations, rating: str, columns: Mapping[str
     ranked: dict[str, Estimate] = {}
     scorers: dict[str, ScorerCorrelation] = {}
     for scorer, scores in values.items():
-        found, by_rank = describe(scores[units], y, cluster)
+        found, by_rank = describe_scorer(scores[units], y, cluster)
         confusion = confuse(observations, observations.ratings[rating], np.where(common, scores, np.nan))
         none = isinstance(confusion, Message)
         more = {"undefined": {**found.undefined, "confusion": confusion}} if none else {"confusion": confusion}
@@ -142,7 +142,7 @@ def rank_scorer(found: ScorerCorrelation) -> float:
     return 2.0 if found.spearman is None else -found.spearman
 
 
-def describe(x: Floats, y: Floats, cluster: Integers) -> tuple[ScorerCorrelation, Estimate | None]:
+def describe_scorer(x: Floats, y: Floats, cluster: Integers) -> tuple[ScorerCorrelation, Estimate | None]:
     """A scorer's coefficients with intervals, and what its Spearman is compared by; None where it has none."""
     figures, undefined = correlations(x, y)
     estimates = estimate_all(x, y, cluster, figures)

@@ -104,7 +104,7 @@ def describe_builds(values: Floats, clusters: Integers) -> Builds:
     return Builds(means, parts.T @ parts, max(1.0, min(freedom, default=1.0)), units, parts)
 
 
-def look(builds: Builds, *, level: float, rules: int = 1) -> Looks:
+def look_at_newest_build(builds: Builds, *, level: float, rules: int = 1) -> Looks:
     """What the newest of the builds shows at this level, one-sided, for all looks together. There is at least one build
     beside the baseline. So many rules share the chance that the bound of the noise is too low: a smaller level alone
     does not make up for that."""

@@ -22,7 +22,7 @@ from saiten_server.stats.observations import Floats, Integers, Mask, Observation
 
 Statistic = Literal["spearman", "pearson"]
 
-FEWEST = 3
+FEWEST_CORRELATED = 3
 """Values of which a correlation says something: that of any two pairs is 1 or −1."""
 
 FREQUENT = 4
@@ -39,8 +39,8 @@ RATINGS_EQUAL = Message("ratings-equal")
 def obstacle(x: Floats, y: Floats, x_equal: Message = SCORES_EQUAL, y_equal: Message = RATINGS_EQUAL) -> Message | None:
     """Why two columns of shape (n,) without NaN have no correlation; None where they have one. `x_equal` and `y_equal`
     say that all values of a column are equal."""
-    if len(x) < FEWEST:
-        return Message("few-items-have-both", least=FEWEST)
+    if len(x) < FEWEST_CORRELATED:
+        return Message("few-items-have-both", least=FEWEST_CORRELATED)
     for column, equal in ((x, x_equal), (y, y_equal)):
         if column.min() == column.max():
             return equal
@@ -60,7 +60,7 @@ def refuse_wide(aspects: int, items: int) -> None:
         )
 
 
-def settle(values: Floats, size: Floats | None = None) -> Floats:
+def equalize(values: Floats, size: Floats | None = None) -> Floats:
     """The values, shape (n,), with those set equal that only rounding parts: what is equal in arithmetic is equal here.
     Ranks and ties hang on it. `size`, of shape (n,), is the sum of the absolute numbers that each value was added up
     from, by default its own: one absurd value has no say in how far others are equal. NaN stays."""
@@ -69,7 +69,7 @@ def settle(values: Floats, size: Floats | None = None) -> Floats:
 
 def settled_means(observations: Observations, column: Floats) -> Floats:
     """The column's means by unit, shape (units,), settled."""
-    return settle(observations.means(column), observations.means(np.abs(column)))
+    return equalize(observations.means(column), observations.means(np.abs(column)))
 
 
 def pearson(x: Floats, y: Floats) -> Floats:
@@ -92,7 +92,7 @@ def deviations(values: Floats) -> tuple[Floats, Mask]:
     return scaled, moves
 
 
-def rank(values: Floats) -> Floats:
+def rank_values(values: Floats) -> Floats:
     """Mid-ranks from 1 along the last axis."""
     if values.ndim == 1:
         distinct = np.unique(values)
@@ -115,7 +115,7 @@ def rank_places(places: Integers) -> Floats:
 
 def spearman(x: Floats, y: Floats) -> Floats:
     """Spearman's ρ along the last axis; NaN where one side is constant."""
-    return pearson(rank(x), rank(y))
+    return pearson(rank_values(x), rank_values(y))
 
 
 def kendall(x: Floats, y: Floats) -> float:
@@ -156,7 +156,7 @@ def rank_within(group: Integers, values: Floats) -> Floats:
 def pearson_within(group: Integers, groups: int, x: Floats, y: Floats) -> Floats:
     """Pearson's r in each of the groups 0 … groups − 1, shape (groups,); NaN where a side is constant or too few."""
     count = np.bincount(group, minlength=groups)
-    enough = count >= FEWEST
+    enough = count >= FEWEST_CORRELATED
     centred = []
     for column in (x, y):
         low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
@@ -179,7 +179,7 @@ def pearson_within(group: Integers, groups: int, x: Floats, y: Floats) -> Floats
 EXACT_BELOW = 9
 """SciPy takes the exact distribution where one of two samples without ties is smaller than this."""
 
-ROUNDING = 2.0**-42
+SUM_ROUNDING = 2.0**-42
 """Sums that differ by less, relative to what went into them, are equal but for rounding."""
 
 CELLS = 2_000_000
@@ -337,7 +337,7 @@ def join_ties(values: Floats, size: Floats) -> Floats:
     order = rated[np.argsort(values[rated], kind="stable")]
     if len(order) == 0:
         return joined
-    ascending, allowed = values[order], ROUNDING * size[order]
+    ascending, allowed = values[order], SUM_ROUNDING * size[order]
     apart = np.diff(ascending) > np.maximum(allowed[1:], allowed[:-1])
     begins = np.concatenate([[True], apart])
     joined[order] = ascending[begins][np.cumsum(begins) - 1]
@@ -349,7 +349,7 @@ def are_far_apart(values: Floats, size: Floats) -> bool:
     Sorted alone the values take a fifth of the time that it takes to sort them with what belongs to each."""
     gaps = np.diff(np.sort(values))
     gaps = gaps[gaps > 0]  # NaN, which comes last, is none
-    return bool(len(gaps) == 0 or gaps.min() > ROUNDING * np.nanmax(size))
+    return bool(len(gaps) == 0 or gaps.min() > SUM_ROUNDING * np.nanmax(size))
 
 
 POWER = 0.8
@@ -366,7 +366,7 @@ def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
     """P(candidate > baseline) − P(candidate < baseline) over all pairs of values, in [−1, 1] (Cliff 1993). That is 2U /
     (n·m) − 1, with U from mid-ranks. Both sides have at least one value."""
     left, right = level(baseline), level(candidate)
-    ranks = rank(np.concatenate([right, left]))[: right.size]
+    ranks = rank_values(np.concatenate([right, left]))[: right.size]
     u = float(ranks.sum()) - right.size * (right.size + 1) / 2
     return 2 * u / (left.size * right.size) - 1
 

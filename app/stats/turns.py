@@ -133,11 +133,11 @@ def estimate_survival(ends: Integers, failed: np.typing.NDArray[np.bool_], alpha
         n, d = int(at_risk[turn]), int(faults[turn])
         share *= Fraction(n - d, n)
         variance += d / (n * (n - d)) if n > d else 0.0
-        steps.append(SurvivalStep(turn, n, d, float(share), find_interval(float(share), variance, quantile)))
+        steps.append(SurvivalStep(turn, n, d, float(share), find_survival_interval(float(share), variance, quantile)))
     return steps
 
 
-def find_interval(share: float, variance: float, quantile: float) -> tuple[float, float] | None:
+def find_survival_interval(share: float, variance: float, quantile: float) -> tuple[float, float] | None:
     """S to the power of exp(± z · se / log S), from Greenwood's sum; None where S is 0 or 1."""
     if not 0.0 < share < 1.0:
         return None

@@ -208,7 +208,7 @@ def share_of(won: Mask, cluster: Integers | None) -> WinShare:
     counts = np.bincount(numbers).astype(np.float64)
     wins = np.bincount(numbers, weights=won).astype(np.float64)
     found = estimate_mean(wins, counts, bounds=(0.0, 1.0))
-    interval = found.interval or find_interval(plain.wins / len(won) * len(counts), len(counts))
+    interval = found.interval or find_wilson_interval(plain.wins / len(won) * len(counts), len(counts))
     return plain.model_copy(update={"interval": interval})
 
 
@@ -216,10 +216,10 @@ def share(wins: int, contexts: int) -> WinShare:
     """Wins of contexts, with Wilson's interval; both null without contexts."""
     if not contexts:
         return WinShare(wins=wins, share=None, interval=None)
-    return WinShare(wins=wins, share=wins / contexts, interval=find_interval(wins, contexts))
+    return WinShare(wins=wins, share=wins / contexts, interval=find_wilson_interval(wins, contexts))
 
 
-def find_interval(wins: float, n: int) -> tuple[float, float]:
+def find_wilson_interval(wins: float, n: int) -> tuple[float, float]:
     """Wilson's 95 % score interval of a proportion (1927), without continuity correction. `n` is at least 1."""
     square = NORMAL_975**2
     middle = (wins + square / 2) / (n + square)

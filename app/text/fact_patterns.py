@@ -338,7 +338,7 @@ def lists_for(language: str) -> Lists:
     return Lists(language)
 
 
-DIGITS = {
+DIGIT_VALUES = {
     **{digit: value for value, digit in enumerate("〇一二三四五六七八九")},
     **dict(zip("영일이삼사오육칠팔구", range(10), strict=True)),
 }
@@ -373,7 +373,7 @@ ONES = {
 }
 
 
-def read_number(text: str) -> int | None:
+def read_written_number(text: str) -> int | None:
     """The number below 10**8 that `text` writes as a whole (24, 二十四, 이십사, 스물네); None for anything else."""
     text = text.replace(" ", "")
     if text.isascii():
@@ -395,8 +395,8 @@ def read_chinese(text: str) -> int | None:
     """A number in Han characters or Sino-Korean words."""
     total, part, digit = 0, 0, None
     for character in text:
-        if character in DIGITS:
-            digit = (digit or 0) * 10 + DIGITS[character]
+        if character in DIGIT_VALUES:
+            digit = (digit or 0) * 10 + DIGIT_VALUES[character]
         elif character in POWERS:
             part += POWERS[character] * (1 if digit is None else digit)
             digit = None

@@ -30,7 +30,7 @@ from saiten_server.text.fact_patterns import (
     lists_for,
     load,
     quote,
-    read_number,
+    read_written_number,
     words_in,
 )
 from saiten_server.text.japanese import JapaneseToken
@@ -63,7 +63,7 @@ class SystemSentence:
 
 def number_of(match: re.Match[str]) -> int | None:
     """The number of a match's first group that is there."""
-    return read_number(next(filter(None, match.groups()), ""))
+    return read_written_number(next(filter(None, match.groups()), ""))
 
 
 OURS = re.compile("うちの|我が家の|우리")
@@ -117,7 +117,7 @@ class FactBook:
             yield from (place for place in places if not any(place < other for other in places))  # 札幌 of 北海道札幌
         elif slot == "age":
             digits = re.search(r"[0-9]{1,3}|[〇一二三四五六七八九十百]+", text)
-            if digits and (number := read_number(digits[0])):
+            if digits and (number := read_written_number(digits[0])):
                 yield (number, number)
         elif slot == "job":
             groups = frozenset(group for group, pattern in lists.job_words.items() if pattern.search(text))
@@ -175,7 +175,7 @@ class FactBook:
         text: str = next(filter(None, match.groups()))
         if unit in {"weekday", "reference"}:
             return text
-        number = read_number(text)
+        number = read_written_number(text)
         return number % 12 if number is not None and unit == "time" else number
 
     def is_generic(self, name: str) -> bool:
@@ -468,7 +468,7 @@ class FactBook:
         end = 0
         for match in lists.patterns["until"].finditer(text):
             part, end = text[end : match.start()], match.end()
-            half, number = match[3], read_number(match[2])
+            half, number = match[3], read_written_number(match[2])
             if number is None or number > 24:
                 continue
             named = lists.words["facilities"].findall(part) or self.topics_of_hours(part)
@@ -480,7 +480,7 @@ class FactBook:
             days = frozenset(lists.words["days"].findall(part))
             yield "until", (named[-1] if named else "", days, hour, bool(match[1]) or number > 12)
         for match in lists.patterns["price"].finditer(text):
-            number = read_number(match[2].replace(",", ""))
+            number = read_written_number(match[2].replace(",", ""))
             if number is not None:
                 yield "price", (match[1], frozenset(lists.words["qualifiers"].findall(text)), number)
 

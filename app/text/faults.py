@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from saiten.core.plain_text import cut_mark_runs
 from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding
-from saiten_server.core.speech import PolitenessLevel, Register, Sign, settle
+from saiten_server.core.speech import PolitenessLevel, Register, Sign, combine_signs
 from saiten_server.text.fact_patterns import Words, quote, words_for
 from saiten_server.text.facts import FactBook
 from saiten_server.text.japanese import JapaneseRegister
@@ -37,7 +37,7 @@ LEFT_OPEN = re.compile(r"(?:て|で|ね|よ|な)$|^う?うん")
 SAID_TO_ONESELF = re.compile("(?:[이겠있없았었했렸]|왔|갔|났|졌)다$")  # 적이다!, among polite sentences
 WEAK_KOREAN = re.compile(r"^(?:응|어|그래|야)(?![가-힣])")
 LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
-VALUES = re.compile(
+FACT_VALUES = re.compile(
     r"[0-9]+|[一二三四五六七八九十百千万]+|[月火水木金土日]曜|今日|明日|昨日|午前|午後|[월화수목금토일]요일|오전|오후|오늘|내일|모레"
     r"|첫|[두세네]\s?번째|[한두세네]\s(?=[가-힣])"
 )
@@ -246,7 +246,7 @@ class Reading:
         last sentence, and weak signs alone tell only where they address somebody: すごい！ is no departure."""
         sentences = [(sentence.text, frozenset(self.read_signs(sentence))) for sentence in own_sentences(text)]
         signs = frozenset(sign for _, found in sentences for sign in found)
-        register = settle(signs)
+        register = combine_signs(signs)
         if register is Register.MIXED:
             last = next(
                 (
@@ -256,7 +256,7 @@ class Reading:
                 ),
                 None,
             )
-            register = settle(last[1]) if last else Register.NONE
+            register = combine_signs(last[1]) if last else Register.NONE
             if register is Register.MIXED or (register is Register.POLITE and usual is Register.PLAIN):
                 return Register.NONE, ""
         if register is Register.PLAIN and Sign.PLAIN not in signs and not self.addresses(sentences):
@@ -309,7 +309,7 @@ class Reading:
             number,
             letters,
             frozenset(map("".join, pairwise(compared))),
-            tuple(VALUES.findall(own)),
+            tuple(FACT_VALUES.findall(own)),
         )
 
     def asks_again(self) -> bool:

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from saiten.core.plain_text import cut_mark_runs
-from saiten_server.core.speech import Misuse, Register, Sign, settle
+from saiten_server.core.speech import Misuse, Register, Sign, combine_signs
 from saiten_server.text.passages import Sentence, open_passage, split_sentences, words_of
 
 READ = 8  # Fields of a token that are read, from the first; UniDic has 26
@@ -369,7 +369,7 @@ class JapaneseRegister:
 
     def read(self, text: str) -> Register:
         """The register of a text's beginning (`open_passage`)."""
-        return settle(self.read_signs(text))
+        return combine_signs(self.read_signs(text))
 
     def read_signs(self, text: str) -> Iterator[Sign]:
         """The signs of the sentences at a text's beginning (`open_passage`)."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise, zip_longest
 
 from saiten.core.plain_text import cut_mark_runs
-from saiten_server.core.speech import Misuse, PolitenessLevel, Register, Sign, settle
+from saiten_server.core.speech import Misuse, PolitenessLevel, Register, Sign, combine_signs
 from saiten_server.text.passages import open_passage, split_sentences, words_of
 
 FIRST, LAST = 0xAC00, 0xD7A3
@@ -99,7 +99,7 @@ ANSWERS = words_of(
 )
 # Final consonants of stems. ㅇ ends no stem and ㄴ few, which keeps 영어, 언어 and 단어 out.
 CONSONANT_STEMS = "ㄱㄲㄷㄹㄺㄻㄼㄾㅀㅁㅂㅄㅅㅆㅈㅊㅌㅍㅎㄵㄶ"
-PLAIN = ends(
+PLAIN_ENDINGS = ends(
     f"[{CONSONANT_STEMS}]ㅇ[ㅓㅏ]ㅇ?",  # 했어, 먹어, 좋아, 했엉
     "[ㅈㅅ]ㅣㄴㅇㅓ|ㅇㅏㄴㅇㅏ",  # 신어, 안아
     f"[{CONSONANT_STEMS}]ㅇ[ㅓㅏ](?:ㄱㅏ|ㅇㅘ)",  # 찾아가, 걸어와
@@ -175,7 +175,7 @@ def read_word(word: str, *, alone: bool) -> Sign | None:
     spelled = spell(word)
     if WEAKLY_PLAIN.search(spelled):
         return None if WEAK_LOOKALIKES.search(word) else Sign.WEAKLY_PLAIN
-    plain = PLAIN.search(spelled) or PLAIN_SPELLINGS.search(word)
+    plain = PLAIN_ENDINGS.search(spelled) or PLAIN_SPELLINGS.search(word)
     return Sign.PLAIN if plain and not PLAIN_LOOKALIKES.search(word) else None
 
 
@@ -281,7 +281,7 @@ NOT_A_SYLLABLE = re.compile("[^\uac00-\ud7a3]+$")
 
 def read_korean(text: str) -> Register:
     """The register of the beginning of a text (`open_passage`)."""
-    return settle(read_korean_signs(text))
+    return combine_signs(read_korean_signs(text))
 
 
 def read_korean_signs(text: str) -> Iterator[Sign]:

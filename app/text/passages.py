@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-LONGEST = 2000  # Code points of a text that are looked at: a register shows long before
+MOST_PASSAGE_CHARACTERS = 2000  # Code points of a text that are looked at: a register shows long before
 MOST_SENTENCES = 32  # Sentences of a text that are looked at
 DEEPEST = 8  # Nested quotations that are tracked at most
 
@@ -39,7 +39,7 @@ class Sentence:
     asks: bool
 
 
-UNSEEN = re.compile(
+INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -51,7 +51,7 @@ def as_seen(text: str) -> str:
     without invisible characters."""
     if text.isascii():
         return text
-    return WIDE.sub(lambda wide: chr(ord(wide[0]) - 0xFEE0), unicodedata.normalize("NFC", UNSEEN.sub("", text)))
+    return WIDE.sub(lambda wide: chr(ord(wide[0]) - 0xFEE0), unicodedata.normalize("NFC", INVISIBLE.sub("", text)))
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -59,7 +59,7 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def open_passage(text: str, longest: int = LONGEST) -> str:
+def open_passage(text: str, longest: int = MOST_PASSAGE_CHARACTERS) -> str:
     """The whole sentences among the first `longest` code points, with a space in place of addresses, mentions and code.
     A sentence that the limit cuts would end where its speaker did not; where it is the only one, it stays."""
     if len(text) > longest:

@@ -8,14 +8,14 @@ from hashlib import blake2b
 from typing import TypeVar
 
 MOST_RECENT = 4096
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
-class RecentResults(OrderedDict[bytes, Result]):
+class RecentResults(OrderedDict[bytes, T]):
     """The last `MOST_RECENT` results by digest. It holds no text. Thread-safe: each step is atomic, and two threads may
     at worst do the same work twice."""
 
-    def recall(self, key: bytes, find: Callable[[], Result]) -> Result:
+    def recall(self, key: bytes, find: Callable[[], T]) -> T:
         """The result that is remembered, else that of `find`, which then is."""
         found = self.get(key)
         if found is None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
 from saiten_server.core.evaluation import MaskedSpan, Warned
 from saiten_server.text.faults import find_faults
-from saiten_server.text.injection import inspect_texts, locate
+from saiten_server.text.injection import inspect_texts, locate_warnings
 
 
 class TextFindings(NamedTuple):
@@ -29,7 +29,7 @@ def look_through(
     that is inspected, and may raise to end the work."""
     places = texts_of_conversation(conversation)
     found = inspect_texts(places, aspects=aspects, checkpoint=checkpoint)
-    suspicions = locate(found, places, aspects=aspects, checkpoint=checkpoint)
+    suspicions = locate_warnings(found, places, aspects=aspects, checkpoint=checkpoint)
     checkpoint()
     return TextFindings(suspicions, find_faults(conversation, language))
 
@@ -40,7 +40,7 @@ def write_job(conversation: Conversation, language: str, aspects: tuple[str, ...
     return json.dumps([turns, conversation.persona, conversation.goal, language, aspects]).encode()
 
 
-def answer(job: bytes) -> bytes:
+def answer_job(job: bytes) -> bytes:
     """What a helper answers; null where the work fails, so that who asked does it and meets the error."""
     try:
         turns, persona, goal, language, aspects = json.loads(job)

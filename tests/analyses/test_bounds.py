@@ -139,7 +139,7 @@ def test_a_line_is_one_record_and_no_file(form, monkeypatch):
 
 
 def test_no_more_rows_than_are_taken(monkeypatch):
-    monkeypatch.setattr(reading, "MOST_ROWS", 10)
+    monkeypatch.setattr(reading, "MOST_READ_RATINGS", 10)
     assert observe([{"item": "1", "labels": "O" * 10}], labels={"O": 1}).n == 10
     lines = iter([{"item": str(n), "labels": "OOOO"} for n in range(9)])
     with pytest.raises(InvalidLines, match="record 3: is one more than the 10 ratings") as caught:

@@ -17,13 +17,13 @@ from saiten_server.analyses.reference_metrics import (
     ItemFigures,
     MetricItem,
     compute_perplexity,
-    correlate,
+    correlate_figures,
     draw_other_questions,
     summarise,
 )
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.validation import InvalidDocument, validate
-from saiten_server.stats.statistics import FEWEST
+from saiten_server.stats.statistics import FEWEST_CORRELATED
 
 TOOLS = {"len": "whitespace"}
 
@@ -80,19 +80,19 @@ def test_perplexity_is_the_exponential_or_none(nats: float, perplexity: float | 
 
 def test_coefficients_by_hand() -> None:
     # Deviations (-1, 0, 1) and (-1, 1, 0): 1 / √(2 · 2) = 0.5; the values are their own ranks.
-    found = correlate([(1, 1), (2, 3), (3, 2)])
+    found = correlate_figures([(1, 1), (2, 3), (3, 2)])
     assert [found.n, found.pearson, found.spearman] == pytest.approx([3, 0.5, 0.5])
     assert found.undefined == {}
 
 
 @given(
-    st.lists(st.tuples(st.integers(-4, 4), st.floats(-1e6, 1e6, width=32)), min_size=FEWEST, max_size=40).filter(
-        lambda pairs: len({x for x, _ in pairs}) > 1 and np.ptp([y for _, y in pairs]) > 1e-3
-    )
+    st.lists(
+        st.tuples(st.integers(-4, 4), st.floats(-1e6, 1e6, width=32)), min_size=FEWEST_CORRELATED, max_size=40
+    ).filter(lambda pairs: len({x for x, _ in pairs}) > 1 and np.ptp([y for _, y in pairs]) > 1e-3)
 )
 def test_coefficients_equal_scipy(pairs: list[tuple[float, float]]) -> None:
     xs, ys = zip(*pairs, strict=True)
-    found = correlate(pairs)
+    found = correlate_figures(pairs)
     assert found.pearson == pytest.approx(stats.pearsonr(xs, ys)[0], abs=1e-12)
     assert found.spearman == pytest.approx(stats.spearmanr(xs, ys)[0], abs=1e-12)
 
@@ -109,7 +109,7 @@ DEGENERATE = {
 
 @pytest.mark.parametrize(("pairs", "reason"), DEGENERATE.values(), ids=DEGENERATE.keys())
 def test_what_has_no_correlation_says_why(pairs: list[tuple[float, float]], reason: Message) -> None:
-    found = correlate(pairs)
+    found = correlate_figures(pairs)
     assert (found.pearson, found.spearman) == (None, None)
     assert found.undefined == {"pearson": reason, "spearman": reason}
 
@@ -120,13 +120,13 @@ def test_what_has_no_correlation_says_why(pairs: list[tuple[float, float]], reas
 )
 def test_the_unit_does_not_count(low: float, middle: float, high: float) -> None:
     # Deviations (-1, 0, 1) and (-1, 1, 0) again; the first three's sum is no float.
-    found = correlate([(1, low), (2, high), (3, middle)])
+    found = correlate_figures([(1, low), (2, high), (3, middle)])
     assert [found.pearson, found.spearman] == pytest.approx([0.5, 0.5])
 
 
 def test_a_small_spread_about_a_large_mean_is_not_lost() -> None:
     # Deviations (-1, 0, 1) and (-1, 1, 0) once more, in units of 2^-20 about 1,000,000.5: every value is exact.
-    found = correlate([(1, 1_000_000.5 - 2**-20), (2, 1_000_000.5 + 2**-20), (3, 1_000_000.5)])
+    found = correlate_figures([(1, 1_000_000.5 - 2**-20), (2, 1_000_000.5 + 2**-20), (3, 1_000_000.5)])
     assert [found.pearson, found.spearman] == pytest.approx([0.5, 0.5], abs=1e-12)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from saiten_server.analyses.reference_metrics import MetricItem, MetricTools, choose_best, measure
+from saiten_server.analyses.reference_metrics import MetricItem, MetricTools, choose_best, measure_items
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.validation import validate
 from saiten_server.providers.ports import EncoderUnavailable, Likelihood, MetricUnavailable, Passage, Rouge, Similarity
@@ -73,7 +73,7 @@ def tools(**given: object) -> MetricTools:
 
 async def test_figures_are_of_the_right_texts() -> None:
     model = FakeModel()
-    [one, other] = await measure(
+    [one, other] = await measure_items(
         items(
             {"system": "s", "item": "i", "question": "qq", "response": "a b", "reference": ["a c", "a b c"]},
             {"context": [{"speaker": "A", "text": "x"}, {"speaker": "B", "text": "yyy"}], "response": "b"},
@@ -95,7 +95,7 @@ async def test_figures_are_of_the_right_texts() -> None:
 async def test_a_random_question_is_never_the_own_one_of_another_system() -> None:
     bodies = [{"system": s, "question": q, "response": "r"} for s in "abcd" for q in ("q", "qq", "qqq")]
     for seed in range(20):
-        found = await measure(items(*bodies), tools(), seed=seed)
+        found = await measure_items(items(*bodies), tools(), seed=seed)
         lengths = [(one.perplexity_qa, one.perplexity_rqa) for one in found]
         assert all(own != other for own, other in lengths)
         # All systems are read after the same other question.
@@ -104,9 +104,9 @@ async def test_a_random_question_is_never_the_own_one_of_another_system() -> Non
 
 async def test_what_is_measured_beside_an_item_changes_only_the_random_question() -> None:
     bodies = [{"question": "q" * n, "response": "r" * n, "reference": "r q"} for n in range(1, 100)]
-    together = await measure(items(*bodies), tools(), seed=0)
+    together = await measure_items(items(*bodies), tools(), seed=0)
     for n in (0, 63, 64, 98):
-        [alone] = await measure(items(bodies[n]), tools(), seed=0)
+        [alone] = await measure_items(items(bodies[n]), tools(), seed=0)
         assert alone.perplexity_rqa is None
         assert alone.unavailable == {"perplexity_rqa": "no other item has another question"}
         differing: dict[str, object] = {"position": 0, "perplexity_rqa": None, "unavailable": {}}
@@ -115,14 +115,14 @@ async def test_what_is_measured_beside_an_item_changes_only_the_random_question(
 
 async def test_every_null_has_its_reason() -> None:
     missing = {"overlap": "no rouge", "encoder": "no encoder", "model": "no model"}
-    [one] = await measure(items({"response": "a", "reference": "a"}), tools(**missing), seed=0)
+    [one] = await measure_items(items({"response": "a", "reference": "a"}), tools(**missing), seed=0)
     assert one.unavailable == {
         **dict.fromkeys(("rouge1", "rouge2", "rougeL"), "no rouge"),
         "bertscore": "no encoder",
         **dict.fromkeys(("perplexity_a", "perplexity_qa", "perplexity_rqa"), "no model"),
     }
     broken = tools(encoder=FakeEncoder(unavailable="still loading"))
-    [one, other, third] = await measure(
+    [one, other, third] = await measure_items(
         items({"response": "!", "reference": "?", "question": "q"}, {"response": "~"}, {"response": "a"}),
         broken,
         seed=0,
@@ -144,7 +144,7 @@ async def test_every_null_has_its_reason() -> None:
 
 async def test_figures_of_texts_that_were_cut_are_named() -> None:
     cutting = tools(encoder=FakeEncoder(max_characters=3), model=FakeModel(cut=2))
-    [one, other] = await measure(
+    [one, other] = await measure_items(
         items({"question": "qqq", "response": "abcd", "reference": "ab"}, {"question": "q", "response": "a"}),
         cutting,
         seed=0,
@@ -161,7 +161,7 @@ def test_the_best_of_similarities_that_are_no_numbers_is_not_known() -> None:
 async def test_tells_what_measured_and_when_an_item_is_done() -> None:
     done: list[None] = []
     every = tools()
-    found = await measure(
+    found = await measure_items(
         items({"response": "a", "reference": "a"}, {"response": "b"}), every, seed=0, done=lambda: done.append(None)
     )
     assert len(done) == 2
@@ -173,4 +173,4 @@ async def test_tells_what_measured_and_when_an_item_is_done() -> None:
     }
     # Without a reference nothing was compared, and the encoder need not load to say its name.
     unused = tools(encoder=FakeEncoder(unavailable="would load"), model="none")
-    assert await unused.identify(await measure(items({"response": "a"}), unused, seed=0)) == {"len": "split"}
+    assert await unused.identify(await measure_items(items({"response": "a"}), unused, seed=0)) == {"len": "split"}

@@ -31,7 +31,7 @@ from saiten_server.platform.charts.canvas import LIGHT
 from saiten_server.platform.charts.sheet import compose, find_missing, label_names
 from saiten_server.stats.agreement import measure_agreement
 from saiten_server.stats.corrected import report_corrected
-from saiten_server.stats.correlation import correlate
+from saiten_server.stats.correlation import correlate_scores
 from saiten_server.stats.hierarchy import find_hierarchy
 from saiten_server.stats.observations import Observations
 from saiten_server.stats.reading import ObservationReader, read_ndjson
@@ -112,7 +112,7 @@ BLEND = BlendFit(
 def every_report(observations: Observations) -> list[Value]:
     return [
         measure_agreement(observations),
-        correlate(observations, resamples=100),
+        correlate_scores(observations, resamples=100),
         find_hierarchy(observations),
         rate_wins(observations),
         COMPOSITE,
@@ -164,7 +164,7 @@ def test_the_same_report_gives_the_same_file(tmp_path: Path) -> None:
     observations = observe(["自然さ", "공감성"])
     for suffix in (".svg", ".png"):
         for name in "ab":
-            plot(correlate(observations, resamples=100), observations, tmp_path / f"{name}{suffix}")
+            plot(correlate_scores(observations, resamples=100), observations, tmp_path / f"{name}{suffix}")
         assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
@@ -188,7 +188,7 @@ def test_data_without_any_rating_is_drawn_and_says_so(tmp_path: Path, aspects: l
     for report in every_report(nothing)[:4]:
         plot(report, nothing, tmp_path / "drawn.svg")
     assert "no correlations: there is one aspect" in Sheets(measure_agreement(observe(["x"]))).all_texts()
-    said = Sheets(correlate(empty(), resamples=100), empty()).all_texts()
+    said = Sheets(correlate_scores(empty(), resamples=100), empty()).all_texts()
     assert "ratings and scores have no aspect in common" in said
     assert "no aspect has a rating" in Sheets(find_hierarchy(empty()), empty()).all_texts()
     wins = Sheets(rate_wins(nothing))
@@ -315,7 +315,7 @@ def test_the_matrix_says_of_how_many_items_it_is() -> None:
 
 
 def test_the_forest_shows_rho_interval_and_ceiling() -> None:
-    report = correlate(observe(["natural", "overall"]), resamples=200)
+    report = correlate_scores(observe(["natural", "overall"]), resamples=200)
     (chart,) = Sheets(report).charts
     found = list(report.aspects.values())
     assert on_axis(chart, "points", 0, 1, 432) == [pytest.approx(one.spearman, abs=1e-3) for one in found]
@@ -335,7 +335,7 @@ def dots_of(drawn: Drawing) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_scatter_has_a_dot_per_item_near_its_values() -> None:
     observations = observe(["natural"], systems=3)
-    drawn = Sheets(correlate(observations, resamples=100), observations)
+    drawn = Sheets(correlate_scores(observations, resamples=100), observations)
     x, y = dots_of(drawn)
     means = observations.means(observations.ratings["natural"])
     assert len(x) == 60
@@ -351,7 +351,7 @@ def test_the_scatter_has_a_dot_per_item_near_its_values() -> None:
 def test_no_dot_is_moved_beyond_the_range_of_the_ratings_and_the_caption_says_what_moved() -> None:
     observations = observe(["natural"], items=200, raters=1)
     coarse = replace(observations, scores=observations.ratings)
-    drawn = Sheets(correlate(coarse, resamples=100), coarse)
+    drawn = Sheets(correlate_scores(coarse, resamples=100), coarse)
     true = observations.means(observations.ratings["natural"])
     assert (float(true.min()), float(true.max())) == (1.0, 5.0)
     for moved in dots_of(drawn):
@@ -365,7 +365,7 @@ def test_no_dot_is_moved_beyond_the_range_of_the_ratings_and_the_caption_says_wh
 
 def test_continuous_values_and_densities_are_not_said_to_be_moved() -> None:
     observations = observe(["natural"], items=1500, raters=1)
-    drawn = Sheets(correlate(observations, resamples=10), observations)
+    drawn = Sheets(correlate_scores(observations, resamples=10), observations)
     assert not [text for text in drawn.all_texts() if "spread by" in text]
     assert "the darker, the more items (log scale)" in drawn.all_texts()
     assert drawn.marks("density")
@@ -373,10 +373,10 @@ def test_continuous_values_and_densities_are_not_said_to_be_moved() -> None:
 
 
 def test_the_forest_names_its_axis_and_only_the_signs_it_has() -> None:
-    drawn = Sheets(correlate(observe(["natural"]), resamples=100))
+    drawn = Sheets(correlate_scores(observe(["natural"]), resamples=100))
     assert "Spearman's ρ of scores with the mean of the raters" in drawn.all_texts()
     assert "ceiling: each rater against the mean of the others" in drawn.all_texts()
-    alone = Sheets(correlate(observe(["natural"], raters=1), resamples=100))
+    alone = Sheets(correlate_scores(observe(["natural"], raters=1), resamples=100))
     assert not [text for text in alone.all_texts() if "ceiling" in text]
     # The reasons for figures that the drawing does not have are not told.
     assert not [text for text in alone.all_texts() if text.startswith("–")]
@@ -385,7 +385,7 @@ def test_the_forest_names_its_axis_and_only_the_signs_it_has() -> None:
 def test_an_undefined_correlation_says_why_and_what_is_unmatched_is_noted() -> None:
     observations = observe(["natural"])
     constant = np.ones_like(observations.ratings["natural"])
-    report = correlate(replace(observations, scores={"natural": constant, "other": constant}), resamples=100)
+    report = correlate_scores(replace(observations, scores={"natural": constant, "other": constant}), resamples=100)
     drawn = Sheets(report)
     why = report.aspects["natural"].undefined["spearman"]
     assert drawn.texts("figures")[0].startswith("– ")

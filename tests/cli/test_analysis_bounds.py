@@ -21,7 +21,7 @@ TABLE = "item,a\n" + "".join(f"{number},1\n" for number in range(4))
 def test_a_file_has_bounds_of_its_own(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(reading, "MOST_ROWS", 3)
+    monkeypatch.setattr(reading, "MOST_READ_RATINGS", 3)
     assert read_observations(str(path), None, AgreementRequest(), FakeRubrics([])).n == 4
     monkeypatch.setattr(reading, "FILE_BOUNDS", ReadingLimits(rows=3, cells=FILE_BOUNDS.cells))
     with pytest.raises(InvalidItems, match=r"line [45]: is one more than the 3 ratings"):

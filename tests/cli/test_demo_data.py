@@ -17,7 +17,7 @@ from saiten_server.cli.demo import (
     DemoTalks,
     load_conversations,
     load_runs,
-    write_lines,
+    write_demo_lines,
 )
 from saiten_server.core.dialogue import DEFAULT_LIMITS, Dialogue
 from saiten_server.platform.bundled import bundled_folder
@@ -51,7 +51,7 @@ def test_every_run_is_a_batch_that_the_service_takes(runs: list[DemoRun]) -> Non
     posted: list[DemoRun | DemoTalks] = [*talks, *runs]
     for run in posted:
         reader = BatchReader(DEFAULT_LIMITS, ndjson=True)
-        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_lines(run)).encode()
+        body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in write_demo_lines(run)).encode()
         items = (*reader.feed(body), *reader.close())
         assert items == run.items
         assert reader.options == run.options

@@ -17,7 +17,7 @@ from saiten.answers import Batch, EstimateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.items import choose_reading
 from saiten.reading import read
-from saiten_server.cli.judges import run
+from saiten_server.cli.judges import compare_judges
 from saiten_server.cli.judging import Judged, has_little, read_study, share_budget
 from tests.support.command import saiten, served
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, status, verdict_of
@@ -138,11 +138,13 @@ def test_ratings_that_concern_no_item_are_refused(tmp_path: Path) -> None:
     second = write_lines(tmp_path / "second.ndjson", [{**rating, "candidate": 1}])
     with pytest.raises(InvalidItems, match=r"few\.ndjson has no candidate 1"):
         read_study(str(tmp_path / few), reading, str(tmp_path / second))
-    nowhere = CliRunner().invoke(run, [few, "--ratings", rated, "--save", str(tmp_path / "none" / "kept.ndjson")])
+    nowhere = CliRunner().invoke(
+        compare_judges, [few, "--ratings", rated, "--save", str(tmp_path / "none" / "kept.ndjson")]
+    )
     assert (nowhere.exit_code, "its folder is not there" in nowhere.output) == (2, True)
     # An id that is no text is for the service to refuse.
     assert len(read_study(str(tmp_path / few), reading, str(tmp_path / rated)).items.values) == 2
-    unbound = CliRunner().invoke(run, [few, "--ratings", rated, "--budget", "nan"])
+    unbound = CliRunner().invoke(compare_judges, [few, "--ratings", rated, "--budget", "nan"])
     assert (unbound.exit_code, "--budget nan is not a number of dollars" in unbound.output) == (2, True)
     alone = saiten("judges", "run", items, folder=tmp_path)
     assert (alone.returncode, "--ratings" in alone.stderr) == (2, True)

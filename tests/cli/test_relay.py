@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.cli.judging import FAULTS
+from saiten_server.cli.judging import RATING_FAULTS
 from saiten_server.providers.openai.relay import ANSWER, LONGEST_ANSWER_BYTES, PROMPT, RelayFolder
 from tests.support.command import saiten
 
@@ -85,7 +85,7 @@ def test_an_answer_that_cannot_be_read_is_a_fault(tmp_path: Path, content: bytes
     answer = question.with_name(question.name.replace(PROMPT, ANSWER))
     answer.write_bytes(content)
     assert folder.inspect().faults == ((answer.name, "unreadable"),)
-    assert "UTF-8" in FAULTS["unreadable"]
+    assert "UTF-8" in RATING_FAULTS["unreadable"]
     answer.write_bytes(b" " * LONGEST_ANSWER_BYTES)
     assert folder.inspect().faults == ()
 

@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
 from saiten_server.comparison.judge_checks.service import (
-    AT_ONCE,
+    ANCHORS_AT_ONCE,
     MOST_CALLS,
-    MOST_RUNS,
+    MOST_CHECK_RUNS,
     RECORDED_FOR_ONE,
     RECORDED_RUNS,
     count_runs,
@@ -76,7 +76,7 @@ async def test_the_next_check_asks_as_often_and_finds_the_judge_steady(bench: Be
     bench.judge.tasks.clear()
     bench.tomorrow()
     second = await check(bench)
-    assert len(bench.judge.tasks) == MOST_RUNS * len(ANCHORS) <= MOST_CALLS
+    assert len(bench.judge.tasks) == MOST_CHECK_RUNS * len(ANCHORS) <= MOST_CALLS
     assert (second.verdict, second.reference_at) == ("steady", first.ratings.at)
     total = 3 * len(ANCHORS)
     assert str(second.detail) == (
@@ -231,7 +231,7 @@ async def test_few_are_asked_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(FakeJudge, "judge", watch)
     await check(bench)
-    assert peak == AT_ONCE
+    assert peak == ANCHORS_AT_ONCE
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from saiten_server.comparison.corrected_runs import compare_corrected
 from saiten_server.comparison.differences import compare
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.ranking import rank_runs
-from saiten_server.comparison.runs import FEWEST, rate_findings, scales_of
+from saiten_server.comparison.runs import BEST_FINDING_RATES, rate_findings, scales_of
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateVerdict
 from saiten_server.core.conversation import KINDS, KINDS_KNOWN, FaultyTurns
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
-from saiten_server.core.model import tell
+from saiten_server.core.model import tell_sentence
 from saiten_server.scoring.rubrics.files import open_rubrics
 from tests.support.gates import print_gate, write_junit, write_markdown
 from tests.support.runs import Row, make_frame, rows_of, with_rows
@@ -44,7 +44,13 @@ def make_run(name: str, faulty: list[int], *, judged: bool = True) -> ComparedRu
         )
     aspects = tuple(aspect.id for aspect in RUBRIC.aspects)
     return ComparedRun(
-        name, make_frame(items, aspects), len(items), {}, scales_of(RUBRIC), aspects, best={**RUBRIC.best, **FEWEST}
+        name,
+        make_frame(items, aspects),
+        len(items),
+        {},
+        scales_of(RUBRIC),
+        aspects,
+        best={**RUBRIC.best, **BEST_FINDING_RATES},
     )
 
 
@@ -73,7 +79,7 @@ def test_a_rise_fails_only_beyond_chance_and_tolerance(after: list[int], verdict
     assert (reason.aspect, reason.finding) == (None, "register-shift")
     assert "drop" not in str(reason.detail)
     for language in ("ja", "ko"):
-        told = tell(reason.detail, language)
+        told = tell_sentence(reason.detail, language)
         assert not any(word in told for word in ("rise", "rose", "rate")), told
 
 
@@ -217,7 +223,7 @@ def test_a_gate_fails_by_faulty_turns_or_a_kind(rule: dict[str, object], name: s
     assert f"✗ {name}: rose by" in out.getvalue()
     assert "per 100 system turns: faulty_turns, judge, kind:wrong-information, kind:repetition" in out.getvalue()
     for language in ("ja", "ko"):
-        told = tell(report.reasons[0].detail, language)
+        told = tell_sentence(report.reasons[0].detail, language)
         assert not any(word in told for word in ("rise", "rose", "rate")), told
 
 
@@ -259,7 +265,7 @@ def test_people_who_mark_turns_decide_about_faulty_turns(extra: int, verdict: Ga
     places = [place.places for place in rank_runs([before, after]).corrected["faulty_turns"]]
     assert places == {0: [(1, 2), (1, 2)], 3: [(1, 1), (2, 2)], -1: [(2, 2), (1, 1)]}[extra]
     for language in ("ja", "ko"):
-        told = tell(reason.detail, language)
+        told = tell_sentence(reason.detail, language)
         assert not any(word in told for word in ("rise", "rose", "people")), told
 
 

@@ -150,7 +150,7 @@ async def test_another_rubric_reads_the_aspects_that_it_has(bench: Bench) -> Non
 
 
 async def test_all_pages_are_read_once_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "PAGE", 3)
+    monkeypatch.setattr(frames, "FRAME_ROWS", 3)
     monkeypatch.setattr(summaries, "FRAME_ROWS", 3)
     await score_batch(bench.batches, "ba_1", {"warmth": [0, 1] * 4})
     assert (await columns_of(bench)).positions.tolist() == list(range(8))

@@ -13,8 +13,8 @@ from saiten.core.messages import Message
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.sequences.gate import find_sound, is_mended, judge_in_sequence
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateSequence, SequenceBuild, SequenceDrop
-from saiten_server.core.model import tell
-from saiten_server.stats.sequences import describe_builds, look
+from saiten_server.core.model import tell_sentence
+from saiten_server.stats.sequences import describe_builds, look_at_newest_build
 from tests.support.batches import START
 from tests.support.gates import answer
 from tests.support.runs import make_run
@@ -58,7 +58,7 @@ def test_a_red_stays_red_until_the_drop_is_mended(runs: list[ComparedRun]) -> No
     assert [verdict for verdict, _ in said] == ["pass", "fail", "fail", "fail", "pass", "pass"]
     assert "not mended since build 8 of the sequence, which showed a drop of" in str(said[2][1])
     assert "the drop found in build 8 is mended" in str(said[4][1])
-    assert [one for _, one in said if re.search("[a-z]{3,}", tell(one, "ja") + tell(one, "ko"))] == []
+    assert [one for _, one in said if re.search("[a-z]{3,}", tell_sentence(one, "ja") + tell_sentence(one, "ko"))] == []
     assert drops == {}
 
 
@@ -94,7 +94,7 @@ def test_a_drop_that_a_few_dialogues_far_off_would_undo_is_doubted() -> None:
     night = np.arange(9)
     values = 3 - 0.2 * (night >= 8) + draw.normal(0, 0.02, (10, 9))
     builds = describe_builds(values, np.arange(10))
-    seen = look(builds, level=0.01)
+    seen = look_at_newest_build(builds, level=0.01)
     assert seen.significant.any()
     assert not find_sound(builds, seen, 2.0, level=0.01).any()
     # With no room above, none can have risen.

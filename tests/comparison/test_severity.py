@@ -24,7 +24,7 @@ from saiten_server.stats.corrected import (
     count_raters,
     differ_corrected,
     differ_shared,
-    find_interval,
+    find_mean_interval,
     report_corrected,
     share_raters,
 )
@@ -151,7 +151,7 @@ def test_one_rater_of_all_is_the_same_as_no_names() -> None:
     found, without = (correct(one, BOUNDED).corrected for one in (before, nameless[0]))
     assert found is not None
     assert without is not None
-    assert find_interval(found, BOUNDED) == find_interval(without, BOUNDED)
+    assert find_mean_interval(found, BOUNDED) == find_mean_interval(without, BOUNDED)
 
 
 def test_ratings_without_a_name_are_by_nobody_who_rated_both() -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.access import DEFAULT_POLICY, Integrity, ProjectPolicy
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.governance.policies import RecentPolicies, settle, settle_for
+from saiten_server.governance.policies import RecentPolicies, apply_policy, settle_for
 from saiten_server.governance.store import PolicyStore
 from tests.support.dict_cache import FakeTime
 from tests.support.records import make_request
@@ -23,17 +23,17 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 @pytest.mark.parametrize("policy", get_args(Integrity))
 def test_what_is_left_open_is_the_projects(policy: Integrity) -> None:
     request = make_request()
-    assert settle(request, ProjectPolicy(integrity=policy)) == request.model_copy(update={"integrity": policy})
-    assert settle(BatchOptions(name="夜間"), ProjectPolicy(integrity=policy)).integrity == policy
+    assert apply_policy(request, ProjectPolicy(integrity=policy)) == request.model_copy(update={"integrity": policy})
+    assert apply_policy(BatchOptions(name="夜間"), ProjectPolicy(integrity=policy)).integrity == policy
 
 
 def test_what_the_caller_asks_for_stays() -> None:
     asked = make_request(integrity="flag")
-    assert settle(asked, ProjectPolicy(integrity="refuse")) is asked
+    assert apply_policy(asked, ProjectPolicy(integrity="refuse")) is asked
 
 
 def test_without_a_policy_it_is_flagged() -> None:
-    assert settle(make_request(), DEFAULT_POLICY).integrity == "flag"
+    assert apply_policy(make_request(), DEFAULT_POLICY).integrity == "flag"
 
 
 async def test_the_policy_is_the_one_of_the_project(sqlite_engine: AsyncEngine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saiten_server.core.dialogue import Dialogue, Utterance
-from saiten_server.core.speech import Register, Sign, agreed_register, own_utterances, settle
+from saiten_server.core.speech import Register, Sign, agreed_register, combine_signs, own_utterances
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from saiten_server.core.speech import Register, Sign, agreed_register, own_utter
     ],
 )
 def test_weak_signs_count_only_where_no_strong_one_is(signs: list[Sign], register: Register) -> None:
-    assert settle(signs) is register
+    assert combine_signs(signs) is register
 
 
 @pytest.mark.parametrize(

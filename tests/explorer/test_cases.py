@@ -12,7 +12,14 @@ import pytest
 
 from saiten_server.comparison.pairing import find_shared_ids, match_runs
 from saiten_server.comparison.values import ComparedRun
-from saiten_server.explorer.case_table import CaseTable, choose, identify, make_table, measure_people, page_of
+from saiten_server.explorer.case_table import (
+    CaseTable,
+    choose_cases,
+    identify,
+    make_table,
+    measure_people,
+    page_of,
+)
 from saiten_server.runs.frame import Label, RunFrame
 from saiten_server.runs.result import CaseQuery, CaseScale
 from tests.support.runs import Row, make_frame, make_run, rows_of
@@ -86,7 +93,7 @@ def test_changes_are_those_of_the_comparison(kind):
         runs = draw(seed, kind)
         table = table_of(*(frame_of(rows_of(run)) for run in runs), numbered=kind == "numbered")
         for measure in (None, *ASPECTS):
-            order, apart = choose(table, CaseQuery(measure=measure, show="changed"), [], None)
+            order, apart = choose_cases(table, CaseQuery(measure=measure, show="changed"), [], None)
             rows = page_of(table, CaseQuery(measure=measure), order, apart, offset=0, limit=999).rows
             drops = [row for row in rows if (row.changes[1] or 0) < -1e-6]
             known = list_drops(runs, measure)
@@ -105,7 +112,7 @@ def test_filters_and_orders():
     people = measure_people(table, {(0, 4): {"warmth": 1.0, "clarity": 3.0}, (1, 0): {"warmth": 3.0}, (0, 5): {}})
 
     def ask(**asked: Any) -> list[int]:
-        order, _ = choose(table, CaseQuery(**asked), [], people)
+        order, _ = choose_cases(table, CaseQuery(**asked), [], people)
         found: list[int] = order.tolist()
         return found
 
@@ -121,11 +128,11 @@ def test_filters_and_orders():
     assert ask(sort="item", warning="register-shift") == ask(sort="item", unrated="*") == [2, 5]
     assert ask(sort="item", levels={"warmth": (4.5, np.inf)}) == [3]
     assert ask(sort="item", levels={"nothing": (0, 9)}) == []
-    assert choose(table, CaseQuery(sort="item"), [[np.array([1, 9]), np.array([], int)]], None)[0].tolist() == [1]
+    assert choose_cases(table, CaseQuery(sort="item"), [[np.array([1, 9]), np.array([], int)]], None)[0].tolist() == [1]
     noisy = table_of(frame_of(first, 0.1), frame_of(second, 0.1))
-    order, _ = choose(noisy, CaseQuery(sort="item", show="beyond", measure="warmth"), [], None)
+    order, _ = choose_cases(noisy, CaseQuery(sort="item", show="beyond", measure="warmth"), [], None)
     assert order.tolist() == [2, 3]
     alone = table_of(frame_of(second))
-    assert choose(alone, CaseQuery(), [], None)[0].tolist() == [2, 1, 0, 4, 3, 5]
+    assert choose_cases(alone, CaseQuery(), [], None)[0].tolist() == [2, 1, 0, 4, 3, 5]
     nothing = table_of(frame_of([]), frame_of([]))
-    assert choose(nothing, CaseQuery(show="beyond"), [], None)[0].tolist() == []
+    assert choose_cases(nothing, CaseQuery(show="beyond"), [], None)[0].tolist() == []

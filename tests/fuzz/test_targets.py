@@ -72,7 +72,7 @@ def test_a_parser_that_cuts_a_verdict_out_is_found_out(monkeypatch: pytest.Monke
 
 
 def test_a_parser_that_clamps_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saiten_server.judging.verdict.rate", lambda part, _: 9 if part else 1)
+    monkeypatch.setattr("saiten_server.judging.verdict.rate_aspect", lambda part, _: 9 if part else 1)
     with pytest.raises(AssertionError):
         replies.check(STRICT_JSON)
 

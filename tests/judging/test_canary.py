@@ -7,7 +7,7 @@ import json
 import pytest
 
 from saiten_server.core.evaluation import Unrated
-from saiten_server.judging.prompt import LETTERS, derive_canary, frame_of, leaks
+from saiten_server.judging.prompt import NONCE_LETTERS, derive_canary, frame_of, leaks
 from saiten_server.judging.verdict import LEAKED, VerdictReading, read_verdict
 from tests.support.prompts import build_prompt
 from tests.support.shown_batch import load_rubric
@@ -28,7 +28,7 @@ def read(reply: str | None, **more: object) -> VerdictReading:
 def test_each_rubric_has_its_own_and_always_the_same() -> None:
     assert derive_canary(JOINT.digest) == CANARY
     assert derive_canary(independent_rubric().digest) != CANARY
-    assert len(CANARY) == LETTERS
+    assert len(CANARY) == NONCE_LETTERS
     assert CANARY.isalnum()
     assert CANARY.lower() not in JOINT.digest
 

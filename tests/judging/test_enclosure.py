@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saiten_server.judging.prompt import PLAIN, encode_untrusted, find_joined, is_harmful, lay_out
+from saiten_server.judging.prompt import UNSUSPICIOUS, encode_untrusted, find_joined, is_harmful, write_indented_json
 
 TEXTS = st.text(st.characters() | st.sampled_from(['"', "\\", "\n", "\u2028", "\x7f", "\ud800", "é", "文"]), max_size=8)
 VALUES = st.recursive(
@@ -24,12 +24,12 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(VALUES)
 def test_it_is_laid_out_as_python_does_it(value: Any) -> None:
-    assert lay_out(value) == json.dumps(value, ensure_ascii=False, indent=1)
+    assert write_indented_json(value) == json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def test_what_counts_as_plain_is_never_suspect() -> None:
     characters = [chr(code) for code in range(sys.maxunicode + 1)]
-    assert not [character for character in characters if PLAIN.fullmatch(character) and is_suspect(character)]
+    assert not [character for character in characters if UNSUSPICIOUS.fullmatch(character) and is_suspect(character)]
 
 
 def is_selector(character: str) -> bool:

@@ -2,13 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saiten_server.platform.charts.canvas import fit, fit_ends, measure, sanitize, write_interval, write_number
+from saiten_server.platform.charts.canvas import fit, fit_ends, measure_width, sanitize, write_interval, write_number
 
 
 @given(st.text(), st.floats(20, 400))
 def test_what_is_fitted_fits(text: str, room: float) -> None:
-    assert measure(fit(text, room)) <= room
-    assert measure(fit_ends(text, room)) <= room
+    assert measure_width(fit(text, room)) <= room
+    assert measure_width(fit_ends(text, room)) <= room
 
 
 @given(st.text())

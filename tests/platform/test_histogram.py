@@ -1,6 +1,6 @@
 import pytest
 
-from saiten_server.platform.charts.canvas import measure, wrap
+from saiten_server.platform.charts.canvas import measure_width, wrap
 from saiten_server.platform.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
 from tests.support.drawing import bar_width, draw, place
 
@@ -79,7 +79,7 @@ def test_labels_are_broken_into_lines() -> None:
     assert wrap("2 特定の話題がない", 90, 2) == ["2 特定の話題が", "ない"]
     assert wrap("1 話題から外れている", 110, 2) == ["1 話題から外れて", "いる"]
     assert wrap("short", 90, 2) == ["short"]
-    assert all(measure(line) <= 60 for line in wrap("a" * 500, 60, 3))
+    assert all(measure_width(line) <= 60 for line in wrap("a" * 500, 60, 3))
     drawn = draw(build_histogram([("3 話題に合っている話題に合っている", 4), ("2 short", 1)], 1, LABELS))
     first, second, short, apart = (place(mark)[1] for mark in drawn.marks("labels"))
     assert second - first == 14

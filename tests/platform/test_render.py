@@ -17,7 +17,7 @@ from saiten_server.platform.charts import render
 from saiten_server.platform.charts.canvas import ChartLabels, frame, letters, pixels, say_nothing
 from saiten_server.platform.charts.histogram import HistogramLabels, build_histogram
 from saiten_server.platform.charts.render import ChartRenderer, clean_svg, draw_svg
-from saiten_server.platform.helpers import open_process, settle
+from saiten_server.platform.helpers import follow_parent, open_process
 from tests.support.drawing import Drawing, draw
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -141,7 +141,7 @@ async def test_draws_on_when_the_process_was_killed() -> None:
     opened: list[ProcessPoolExecutor] = []
 
     def open_next() -> ProcessPoolExecutor:
-        opened.append(ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=settle))
+        opened.append(ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=follow_parent))
         return opened[-1]
 
     charts = ChartRenderer(open_executor=open_next)

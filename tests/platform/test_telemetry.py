@@ -23,8 +23,8 @@ from saiten_server.core.errors import JudgeUnavailable
 from saiten_server.core.evaluation import Usage
 from saiten_server.governance.store import tell_events
 from saiten_server.platform.telemetry import (
-    FIELDS,
     OWN,
+    RECORD_FIELDS,
     FlowFigures,
     Series,
     Telemetry,
@@ -110,7 +110,7 @@ def keys_of_records() -> Iterator[tuple[str, str]]:
 def test_what_a_record_carries_is_written() -> None:
     found = list(keys_of_records())
     assert len(found) > 20
-    assert [(place, key) for place, key in found if key not in FIELDS] == []
+    assert [(place, key) for place, key in found if key not in RECORD_FIELDS] == []
 
 
 def test_the_record_of_an_administrative_act_says_who_did_what_and_where(log: io.StringIO) -> None:

@@ -17,7 +17,7 @@ from saiten_server.providers.lexical.features import (
     redundancy_of,
 )
 from saiten_server.providers.lexical.japanese import JapaneseReader
-from saiten_server.providers.lexical.judge import MOST_CHARACTERS, MOST_UTTERANCES, read_dialogue
+from saiten_server.providers.lexical.judge import MOST_READ_CHARACTERS, MOST_UTTERANCES, read_dialogue
 from saiten_server.providers.lexical.korean import KoreanReader, stem_of
 
 JA = JapaneseReader()
@@ -251,7 +251,7 @@ class TestFeatures:
         filler = ["なるほど。"] * (MOST_UTTERANCES - 1)
         assert describe(JA, "公園へ行く。", *filler, "雨だ。", "公園。")["new_words"] == pytest.approx(LN(1))
         assert describe(JA, "公園へ行く。", *filler, "公園。")["new_words"] == 0
-        assert describe(JA, "。" * MOST_CHARACTERS + "公園", "公園。")["shares_last"] == 0
+        assert describe(JA, "。" * MOST_READ_CHARACTERS + "公園", "公園。")["shares_last"] == 0
 
     @given(context=st.lists(TEXTS, min_size=1, max_size=4), response=TEXTS)
     @settings(max_examples=150, deadline=None)

@@ -17,7 +17,14 @@ from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.errors import LanguageNotSupported, RubricNotSupported
 from saiten_server.core.evaluation import JudgeOptions, Usage
 from saiten_server.core.rubric import Rubric
-from saiten_server.providers.lexical.judge import FAULTS, MERITS, LexicalJudge, load_clauses, load_weights, rating_on
+from saiten_server.providers.lexical.judge import (
+    FAULT_WEIGHTS,
+    MERITS,
+    LexicalJudge,
+    load_clauses,
+    load_weights,
+    rating_on,
+)
 from saiten_server.providers.ports import Judgement, JudgingTask
 from tests.support.lexical_rubric import JA_SCALES, KO_SCALES, build_ja_rubric, build_ko_rubric, build_rubric
 
@@ -110,7 +117,7 @@ class TestJudgement:
 
     def test_every_sign_is_worded_in_all_three_languages(self):
         assert set(load_clauses()) == {"ja", "ko", "en"}
-        assert all(set(clauses) == {*FAULTS, *MERITS} for clauses in load_clauses().values())
+        assert all(set(clauses) == {*FAULT_WEIGHTS, *MERITS} for clauses in load_clauses().values())
 
     async def test_concurrent_tasks_do_not_mix(self):
         responses = ["カレーいいですね。", "：", "カレーをよく作ります。", "辛いのは好きですか？"] * 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from saiten.core.messages import Message
 from saiten_server.core.reports import RatingsUsed
-from saiten_server.ratings.reliability import read_ratings
+from saiten_server.ratings.reliability import fetch_ratings
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import Exclusion, HumanRating, RatingRound, RoundOptions
@@ -19,7 +19,7 @@ def rate(rater: str, item: str = "item-0", *, simulated: bool = False) -> HumanR
 
 
 async def look(store: RatingStore) -> tuple[list[str], RatingsUsed]:
-    found = await read_ratings(store, "team", ["ba_1", "ba_1"])
+    found = await fetch_ratings(store, "team", ["ba_1", "ba_1"])
     return [rating.rater for rating in found.ratings], found.used
 
 

@@ -20,7 +20,7 @@ from saiten_server.core.batch import Entry, Failure
 from saiten_server.core.evaluation import Evaluation, JudgeProvenance, RubricReference
 from saiten_server.core.model import canonical_json, digest
 from saiten_server.core.reliability import (
-    UNKNOWN,
+    NO_VALIDATION,
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
@@ -35,7 +35,7 @@ from saiten_server.platform.web.languages import tell_sentence
 from saiten_server.ratings.reliability import FRESH_SECONDS, Reliabilities, key_in, validation_of
 from saiten_server.ratings.store import RatingStore
 from saiten_server.runs.result import Result
-from saiten_server.stats.correlation import correlate
+from saiten_server.stats.correlation import correlate_scores
 from tests.support.gates import FAILED, make_report, print_gate, write_junit, write_markdown
 from tests.support.observed import observe
 from tests.support.records import make_record
@@ -108,8 +108,8 @@ async def test_aspects_that_nobody_rated_are_unknown(badges: Reliabilities) -> N
     assert badge is not None
     assert [*badge.aspects][: len(made.aspects)] == [*made.aspects], "the rubric's order"
     others = [aspect for name, aspect in badge.aspects.items() if name not in FOUND.aspects]
-    assert others == [UNKNOWN] * len(others) != []
-    assert (UNKNOWN.state, UNKNOWN.source) == ("unknown", None)
+    assert others == [NO_VALIDATION] * len(others) != []
+    assert (NO_VALIDATION.state, NO_VALIDATION.source) == ("unknown", None)
 
 
 CHANGED = {
@@ -251,7 +251,7 @@ def test_every_clause_of_a_badge_is_said_in_the_readers_language(language: str) 
         name: AspectValidation(n=60, raters=2, spearman=0.6, pearson=None, spearman_interval=(low, 0.7))
         for name, low in lows.items()
     }
-    aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": UNKNOWN}
+    aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": NO_VALIDATION}
     badge = describe_reliability(Validation(n=60, batch=None, at=AT, aspects=aspects))
     assert "follows people: b ρ 0.60 [0.10, 0.70] · f ρ 0.60 [0.10, 0.70], 60 responses" in str(badge.detail)
     told = tell_sentence(language, badge.detail)
@@ -294,7 +294,7 @@ async def test_only_what_correlates_becomes_a_badge() -> None:
         }
         for number, (human, score, constant) in enumerate(ratings)
     )
-    found = validation_of(correlate(observations, resamples=100, seed=0), "ba_1", AT)
+    found = validation_of(correlate_scores(observations, resamples=100, seed=0), "ba_1", AT)
     assert found is not None
     # Ranks 1 2 3 4 against 1 2 4 3: 1 − 6·(0 + 0 + 1 + 1)/(4·15) = 0.8. A constant has no correlation.
     assert {name: aspect.spearman for name, aspect in found.aspects.items()} == {"warmth": pytest.approx(0.8)}
@@ -315,7 +315,7 @@ def test_a_badge_takes_its_figures_from_items_that_two_rated_within_systems() ->
         for number, value in enumerate(values)
         for rater in (("r1", "r2") if number < 30 else ("r1",))
     )
-    found = validation_of(correlate(observations), "ba_1", AT)
+    found = validation_of(correlate_scores(observations), "ba_1", AT)
     assert found is not None
     aspect = found.aspects["warmth"]
     assert (found.n, aspect.n, aspect.raters) == (40, 30, 2)
@@ -327,7 +327,7 @@ def test_a_badge_takes_its_figures_from_items_that_two_rated_within_systems() ->
 
 def test_no_correlation_is_no_badge() -> None:
     constant = [{"item": str(n), "ratings": {"warmth": 1}, "scores": {"warmth": n}} for n in range(5)]
-    assert validation_of(correlate(observe(constant), resamples=100, seed=0), None, AT) is None
+    assert validation_of(correlate_scores(observe(constant), resamples=100, seed=0), None, AT) is None
 
 
 def test_a_gates_report_says_the_state_beside_each_aspect() -> None:

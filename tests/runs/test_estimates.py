@@ -26,7 +26,7 @@ from saiten_server.core.evaluation import ConversationRequest, JudgeOptions
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.deepl.requests import plan_passages
 from saiten_server.providers.ports import JudgingEstimate, JudgingTask, RequestScope
-from saiten_server.runs.attempt import make_example, rate
+from saiten_server.runs.attempt import make_example, rate_request
 from saiten_server.runs.document import BatchReader
 from saiten_server.runs.estimates import BatchEstimate, admit
 from saiten_server.runs.intake import Spool, take_in
@@ -328,4 +328,4 @@ async def test_a_judge_of_conversations_is_probed_with_one() -> None:
     request = any_request_of(BatchOptions(rubric=rubric.id), make_example(rubric))
     assert isinstance(request, ConversationRequest)
     instruments = replace(make_instruments(), rubrics=FakeRubrics([rubric]), lane="batch")
-    assert (await rate(request, instruments, RequestScope())).evaluation.findings == ()
+    assert (await rate_request(request, instruments, RequestScope())).evaluation.findings == ()

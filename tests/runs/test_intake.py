@@ -167,7 +167,7 @@ async def test_others_have_a_turn_within_a_large_chunk() -> None:
     async with Spool() as into:
         await take_in(stream(body), BatchReader(DEFAULT_LIMITS, ndjson=False), into)
     beside.cancel()
-    assert turns >= len(body) // intake.PIECE_BYTES
+    assert turns >= len(body) // intake.INTAKE_PIECE_BYTES
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saiten_server.core.errors import LimitReached, Overloaded, QueueLimitReached
-from saiten_server.runs.service import RETRY_SECONDS, QueueLimits
+from saiten_server.runs.service import QUEUE_RETRY_SECONDS, QueueLimits
 
 
 def test_without_a_limit_any_number_waits() -> None:
@@ -38,7 +38,7 @@ def test_the_callers_own_limit_is_told_first_and_others_figures_never() -> None:
     with pytest.raises(Overloaded) as all_projects:
         limits.require_room((998, 0), 5)
     assert "998" not in all_projects.value.detail
-    assert own.value.retry_after_seconds == all_projects.value.retry_after_seconds == RETRY_SECONDS
+    assert own.value.retry_after_seconds == all_projects.value.retry_after_seconds == QUEUE_RETRY_SECONDS
 
 
 def test_a_batch_that_never_fits_is_told_so() -> None:

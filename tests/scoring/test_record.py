@@ -12,7 +12,7 @@ from saiten_server.providers.ports import Verdict
 from saiten_server.scoring.record import (
     blend_aspect,
     compare_paths,
-    rate,
+    rate_samples,
     status_of,
     warn_of_relevance,
     warn_of_samples,
@@ -43,7 +43,7 @@ def rated(rating: int | None, mean: float | None = None) -> AspectResult:
 
 
 def test_one_sample() -> None:
-    result = rate(ASPECT, Verdict(samples=(3,)), "ja")
+    result = rate_samples(ASPECT, Verdict(samples=(3,)), "ja")
     assert (result.rating, result.mean, result.sd, result.samples) == (3, 3.0, 0.0, (3,))
     assert result.label == ASPECT.level(3).label["ja"]
 
@@ -51,22 +51,22 @@ def test_one_sample() -> None:
 @pytest.mark.parametrize("rating", [1, 2, 3])
 def test_a_bare_rating_is_reported_as_any_other(rating: int) -> None:
     verdict = Verdict(samples=(rating,))
-    found = rate(ASPECT, verdict, "ja")
-    reasoned = rate(ASPECT, replace(verdict, reason="so"), "ja")
+    found = rate_samples(ASPECT, verdict, "ja")
+    reasoned = rate_samples(ASPECT, replace(verdict, reason="so"), "ja")
     assert found == reasoned.model_copy(update={"reason": None})
     assert found.model_fields_set == reasoned.model_fields_set
-    assert rate(ASPECT, verdict, "ja") is found
-    assert rate(ASPECT, verdict, "en").label == ASPECT.level(rating).label["en"]
+    assert rate_samples(ASPECT, verdict, "ja") is found
+    assert rate_samples(ASPECT, verdict, "en").label == ASPECT.level(rating).label["en"]
 
 
 @pytest.mark.parametrize("more", [{"reason": "so"}, {"expected": 2.5, "off_scale_mass": 0.1}, {"off_scale_mass": 0.2}])
 def test_what_is_said_beside_a_rating_is_reported(more: dict[str, Any]) -> None:
-    result = rate(ASPECT, Verdict(samples=(2,), **more), "ja")
+    result = rate_samples(ASPECT, Verdict(samples=(2,), **more), "ja")
     assert {name: getattr(result, name) for name in more} == more
 
 
 def test_the_rating_of_several_samples_is_a_level_and_the_mean_stands_beside_it() -> None:
-    result = rate(ASPECT, Verdict(samples=(1, 3, 3, 2)), "ja")
+    result = rate_samples(ASPECT, Verdict(samples=(1, 3, 3, 2)), "ja")
     assert result.rating == 2  # lower median of 1 2 3 3
     assert result.mean == pytest.approx(9 / 4)
     # Deviations -1.25, 0.75, 0.75, -0.25: squares 1.5625 + 0.5625 + 0.5625 + 0.0625 = 2.75, over 4, root.
@@ -74,13 +74,13 @@ def test_the_rating_of_several_samples_is_a_level_and_the_mean_stands_beside_it(
 
 
 def test_missing_samples_are_shown_and_not_counted() -> None:
-    result = rate(ASPECT, Verdict(samples=(MISSING, 3, 2)), "ja")
+    result = rate_samples(ASPECT, Verdict(samples=(MISSING, 3, 2)), "ja")
     assert result.samples == (None, 3, 2)
     assert (result.rating, result.mean, result.unrated) == (2, 2.5, None)
 
 
 def test_no_sample_is_unrated() -> None:
-    result = rate(ASPECT, Verdict(samples=(MISSING, MISSING)), "ja")
+    result = rate_samples(ASPECT, Verdict(samples=(MISSING, MISSING)), "ja")
     assert (result.rating, result.label, result.mean, result.sd, result.unrated) == (None, None, None, None, MISSING)
 
 

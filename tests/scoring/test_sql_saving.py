@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.errors import StoreError, StoreFull, StoreUnavailable
 from saiten_server.platform.sql.engine import open_engine
-from saiten_server.scoring.store import MOST_ROWS, EvaluationStore, Row
+from saiten_server.scoring.store import MOST_SAVED_ROWS, EvaluationRow, EvaluationStore
 from tests.support.records import make_record
 
 
@@ -34,7 +34,7 @@ async def test_those_that_come_together_are_one_transaction(engine: AsyncEngine)
 
 async def test_no_transaction_is_larger_than_allowed(engine: AsyncEngine) -> None:
     store, commits = EvaluationStore(engine), watch_commits(engine)
-    await asyncio.gather(*(store.save("team", make_record(f"ev_{number}")) for number in range(MOST_ROWS + 1)))
+    await asyncio.gather(*(store.save("team", make_record(f"ev_{number}")) for number in range(MOST_SAVED_ROWS + 1)))
     assert len(commits) == 2
 
 
@@ -70,7 +70,7 @@ class Broken(EvaluationStore):
         self.fails = fails
         self.tried: list[list[str]] = []
 
-    async def _insert(self, rows: Sequence[Row]) -> None:
+    async def _insert(self, rows: Sequence[EvaluationRow]) -> None:
         names = [row["id"] for row in rows]
         self.tried.append(names)
         for name in names:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from saiten.core.messages import Message
 from saiten_server.stats.agreement import add_others, compare_raters, measure_agreement, named_ratings
-from saiten_server.stats.correlation import correlate
+from saiten_server.stats.correlation import correlate_scores
 from tests.support.observed import observe, observe_columns, observe_table
 
 ABSURD = [1e13, -1e15]
@@ -20,7 +20,7 @@ def test_correlations_are_scipys(absurd):
     x = rng.normal(size=30)
     y = x + 0.3 * rng.normal(size=30)
     y[0] = absurd
-    found = correlate(observe_columns({"a": y}, {"a": x}), resamples=100).aspects["a"]
+    found = correlate_scores(observe_columns({"a": y}, {"a": x}), resamples=100).aspects["a"]
     assert found.spearman == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
     assert found.pearson == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-9)
     assert found.kendall == pytest.approx(stats.kendalltau(x, y).statistic, abs=1e-12)
@@ -58,7 +58,7 @@ def test_means_that_are_equal_in_arithmetic_tie_beside_an_absurd_value():
             for rater, value in enumerate(values)
         ]
     )
-    found = correlate(read, resamples=0).aspects["a"]
+    found = correlate_scores(read, resamples=0).aspects["a"]
     # Ranks 1.5 1.5 3 4 against 1 2 3 4.
     assert found.spearman == pytest.approx(stats.spearmanr([1.5, 1.5, 3, 4], [1, 2, 3, 4]).statistic, abs=1e-12)
 

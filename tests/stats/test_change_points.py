@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import ruptures
 
-from saiten_server.stats.change_points import MOST_RUNS, find_change_points, find_levels, find_penalty
+from saiten_server.stats.change_points import MOST_SERIES_RUNS, find_change_points, find_levels, find_penalty
 
 
 class KnownErrors(ruptures.base.BaseCost):  # type: ignore[misc]
@@ -70,7 +70,7 @@ def test_what_is_no_change_and_what_cannot_be_told() -> None:
     assert find_change_points([5.0] * 10 + [4.0] * 10, [0.0] * 20) == []
     # A run whose ratings were all the same does not outweigh all others.
     assert find_change_points([4.9] * 10 + [5.0, 5.0] + [4.9] * 10, [0.1] * 10 + [0.0, 0.0] + [0.1] * 10) == []
-    for means, errors in (([1.0], [0.1, 0.1]), ([float("nan")] * 5, [0.1] * 5), ([1.0] * (MOST_RUNS + 1),) * 2):
+    for means, errors in (([1.0], [0.1, 0.1]), ([float("nan")] * 5, [0.1] * 5), ([1.0] * (MOST_SERIES_RUNS + 1),) * 2):
         with pytest.raises(ValueError, match="finite means"):
             find_change_points(means, errors)
 

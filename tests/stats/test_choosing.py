@@ -13,7 +13,7 @@ from saiten_server.stats.choosing import (
     draw,
     find_probabilities,
     stratify,
-    weigh,
+    weigh_items,
 )
 from saiten_server.stats.corrected import CorrectedSample, estimate_corrected
 
@@ -96,7 +96,7 @@ def test_weights_undo_the_choice_as_an_independent_calculation_has_it() -> None:
     drawn = draw(probabilities, np.arange(400), generator)
     rated = np.full(400, np.nan)
     rated[drawn] = people[drawn]
-    weights = weigh(probabilities[drawn], np.zeros(80, dtype=np.int64), drawn, 400)
+    weights = weigh_items(probabilities[drawn], np.zeros(80, dtype=np.int64), drawn, 400)
     sample = CorrectedSample(scores, rated, np.arange(400), weights)
     inverse = 1 / probabilities[drawn]
     for weight in (0.0, 0.7):
@@ -106,5 +106,5 @@ def test_weights_undo_the_choice_as_an_independent_calculation_has_it() -> None:
 
 def test_rounds_are_estimates_by_themselves_and_an_item_of_both_counts_in_both() -> None:
     # Round 0 drew items 0, 1, 2; round 1, which drew all alike, items 2 and 3.
-    found = weigh(np.array([0.5, 0.25, 0.25, 0.1, 0.1]), np.array([0, 0, 0, 7, 7]), np.array([0, 1, 2, 2, 3]), 5)
+    found = weigh_items(np.array([0.5, 0.25, 0.25, 0.1, 0.1]), np.array([0, 0, 0, 7, 7]), np.array([0, 1, 2, 2, 3]), 5)
     assert found == pytest.approx([3 * 0.2, 3 * 0.4, 3 * 0.4 + 1, 1, 0])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saiten_server.stats.correlation import correlate
+from saiten_server.stats.correlation import correlate_scores
 from saiten_server.stats.fitting import fit_blend, fit_composite, hold_out
 from saiten_server.stats.observations import Observations
 from saiten_server.stats.reading import ObservationReader, read_array, read_csv, read_ndjson
@@ -91,14 +91,14 @@ def test_without_dialogues_each_item_is_its_own_cluster():
 
 def test_repeated_turns_make_no_interval_of_a_correlation_narrower():
     records = make_records(30)
-    alone = correlate(observe(records), resamples=300)
-    named = correlate(repeat(records, named=True), resamples=300)
+    alone = correlate_scores(observe(records), resamples=300)
+    named = correlate_scores(repeat(records, named=True), resamples=300)
     single, turns = alone.aspects["overall"], named.aspects["overall"]
     assert (named.items, named.clusters, turns.n, turns.contexts, turns.clusters) == (150, 30, 150, 150, 30)
     assert turns.pearson == pytest.approx(single.pearson)
     assert turns.pearson_interval == pytest.approx(single.pearson_interval, abs=0.005)
     assert turns.bias_interval == pytest.approx(single.bias_interval)
-    independent = correlate(repeat(records, named=False), resamples=300)
+    independent = correlate_scores(repeat(records, named=False), resamples=300)
     assert independent.clusters is None
     low, high = independent.aspects["overall"].pearson_interval or (0.0, 0.0)
     wide = turns.pearson_interval or (0.0, 0.0)

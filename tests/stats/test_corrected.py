@@ -24,8 +24,8 @@ from saiten_server.stats.corrected import (
     differ,
     differ_corrected,
     estimate_corrected,
-    find_interval,
     find_level,
+    find_mean_interval,
     find_sequential_p,
     report_corrected,
 )
@@ -86,7 +86,7 @@ def test_equal_to_ppi_python() -> None:
     for (sample, _), (*_, mean, low, high) in zip(draw_all(), PPI_PYTHON, strict=True):
         found = estimate_corrected(sample, plain=True)
         assert found.clustered.mean == pytest.approx(mean, abs=1e-9)
-        assert find_interval(found, CorrectionOptions(0.1, "normal")) == pytest.approx((low, high), abs=1e-6)
+        assert find_mean_interval(found, CorrectionOptions(0.1, "normal")) == pytest.approx((low, high), abs=1e-6)
 
 
 def test_without_the_judge_it_is_the_mean_of_peoples_ratings_with_students_interval() -> None:
@@ -186,7 +186,7 @@ def test_intervals_do_not_leave_the_scale() -> None:
     high.ratings[::16] = np.where(np.arange(25) < 5, 4.0, nan)
     found = correct(high, CorrectionOptions(bounds=(1, 5)))
     assert found.corrected is not None
-    low, top = find_interval(found.corrected, CorrectionOptions(bounds=(1, 5))) or (inf, inf)
+    low, top = find_mean_interval(found.corrected, CorrectionOptions(bounds=(1, 5))) or (inf, inf)
     assert 4 < low < found.corrected.clustered.mean < top <= 5
 
 
@@ -329,7 +329,7 @@ def test_as_many_more_ratings_as_told_bring_the_margin(looks: Looks) -> None:
     more = count_for_margin(first, found, options, 0.12)
     assert more is not None
     second = draw(rated=60 + more, items=2000)
-    span = find_interval(estimate_corrected(second), options.settle(second))
+    span = find_mean_interval(estimate_corrected(second), options.settle(second))
     assert span is not None
     assert (span[1] - span[0]) / 2 == pytest.approx(0.12, rel=0.12)
     assert count_for_margin(first, found, options, 0.5) == 0

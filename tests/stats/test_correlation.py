@@ -13,7 +13,7 @@ from scipy import stats
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.stats.correlation import correlate
+from saiten_server.stats.correlation import correlate_scores
 from saiten_server.stats.observations import NO_RATER, Observations
 from saiten_server.stats.reading import ObservationReader, read_ndjson
 from tests.support.observed import observe, observe_columns
@@ -48,12 +48,12 @@ def observe_shared(scores, ratings):
 
 def correlated(scores, ratings, systems=None, **settings):
     observed = observe_columns({"a": np.array(ratings, float)}, {"a": np.array(scores, float)}, systems=systems)
-    return correlate(observed, **{"resamples": 200, **settings}).aspects["a"]
+    return correlate_scores(observed, **{"resamples": 200, **settings}).aspects["a"]
 
 
 def test_unieval_correlates_as_published(shared):
     with (shared / "data" / "topical_chat_usr.jsonl").open("rb") as file:
-        report = correlate(read_ndjson(file, ObservationReader(scores_field="unieval")), resamples=200)
+        report = correlate_scores(read_ndjson(file, ObservationReader(scores_field="unieval")), resamples=200)
     found = {aspect: (report.aspects[aspect].pearson, report.aspects[aspect].spearman) for aspect in UNIEVAL}
     for aspect, figures in UNIEVAL.items():
         assert found[aspect] == pytest.approx(figures, abs=0.0005)
@@ -125,7 +125,7 @@ def test_intervals_hold_the_truth_where_systems_share_contexts(drop):
     truth = {"pearson": 0.6, "spearman": 6 / math.pi * math.asin(0.3), "kendall": 2 / math.pi * math.asin(0.6)}
     held = dict.fromkeys([*truth, "bias"], 0)
     for seed in range(60):
-        found = correlate(answer(60, 6, seed, drop=drop), resamples=200, seed=seed).aspects["a"]
+        found = correlate_scores(answer(60, 6, seed, drop=drop), resamples=200, seed=seed).aspects["a"]
         for name, value in {**truth, "bias": 0.0}.items():
             low, high = getattr(found, f"{name}_interval")
             held[name] += low <= value <= high
@@ -147,10 +147,10 @@ def test_the_order_of_the_lines_moves_no_interval():
          "scores": {"a": (item * 3 + system) % 4}}
         for item in range(12) for system in range(3) for rater in (1, 2, 3)
     ]  # fmt: skip
-    found = correlate(observe(records), resamples=50, seed=3).aspects["a"]
+    found = correlate_scores(observe(records), resamples=50, seed=3).aspects["a"]
     for seed in range(3):
         shuffled = [records[place] for place in np.random.default_rng(seed).permutation(len(records))]
-        again = correlate(observe(shuffled), resamples=50, seed=3).aspects["a"]
+        again = correlate_scores(observe(shuffled), resamples=50, seed=3).aspects["a"]
         intervals = [f"{name}_interval" for name in ("spearman", "pearson", "kendall")]
         assert [getattr(again, name) for name in intervals] == [getattr(found, name) for name in intervals]
         assert again.bias_interval == found.bias_interval
@@ -183,7 +183,7 @@ def test_a_bias_between_two_scales_is_told(scores, ratings, told):
 
 def test_aspects_do_not_move_each_other_and_no_seed_moves_an_interval():
     x, y = np.random.default_rng(0).normal(size=(2, 30))
-    both = correlate(observe_columns({"b": y, "a": x}, {"b": x, "a": y}), resamples=100, seed=4)
+    both = correlate_scores(observe_columns({"b": y, "a": x}, {"b": x, "a": y}), resamples=100, seed=4)
     alone = correlated(y, x, resamples=200, seed=5)
     assert both.aspects["a"].model_copy(update={"within_systems": None}) == alone.model_copy(
         update={"within_systems": None}
@@ -203,20 +203,20 @@ def test_a_bias_has_an_interval_unless_it_is_the_same_everywhere():
 def test_differences_of_one_context_come_together():
     # Contexts with the sums of deviations from the mean 2: −2 (1, 1), 0 (2), 2 (3, 3). √(3/2 · 8) / 5 · t(2).
     observed = observe_shared([[1, 1], [2, np.nan], [3, 3]], np.zeros((3, 2)))
-    found = correlate(observed, resamples=10).aspects["a"]
+    found = correlate_scores(observed, resamples=10).aspects["a"]
     margin = 4.302653 * math.sqrt(12) / 5
     assert (found.n, found.contexts, found.bias) == (5, 3, 2.0)
     assert found.bias_interval == pytest.approx((2 - margin, 2 + margin))
 
 
 def test_a_bias_whose_contexts_all_add_up_to_the_same_has_no_interval():
-    found = correlate(observe_shared([[1, 3], [3, 1], [2, 2]], np.zeros((3, 2))), resamples=10).aspects["a"]
+    found = correlate_scores(observe_shared([[1, 3], [3, 1], [2, 2]], np.zeros((3, 2))), resamples=10).aspects["a"]
     assert (found.bias, found.bias_interval) == (2.0, None)
     assert found.undefined["bias_interval"] == Message("same-sums")
 
 
 def test_one_context_has_no_interval_however_many_systems_answered_it():
-    found = correlate(observe_shared([[1, 2, 3, 5]], [[1, 3, 2, 4]]), resamples=50).aspects["a"]
+    found = correlate_scores(observe_shared([[1, 2, 3, 5]], [[1, 3, 2, 4]]), resamples=50).aspects["a"]
     assert (found.n, found.contexts) == (4, 1)
     assert found.spearman == pytest.approx(0.8)
     assert found.undefined["bias_interval"] == Message("few-have-both")
@@ -229,7 +229,7 @@ def test_raters_are_averaged_and_give_the_ceiling_on_the_same_items():
         for rater, rating in (("r1", first), ("r2", second)):
             scores = {"a": score, "c": 1}
             records.append({"item": item, "rater": rater, "ratings": {"a": rating, "b": 1}, "scores": scores})
-    report = correlate(observe(records), resamples=10)
+    report = correlate_scores(observe(records), resamples=10)
     found = report.aspects["a"]
     # Rater means 1.5, 2, 3.5 against 1, 2, 3; the fourth item has no score.
     assert (found.n, found.left_out) == (3, 1)
@@ -246,7 +246,7 @@ def test_a_ceiling_that_cannot_be_had_says_why():
         {"item": item, "rater": rater, "ratings": {"a": item}, "scores": {"a": item}}
         for item, rater in [(1, "r1"), (2, "r2"), (3, "r1")]
     ]
-    ceiling = correlate(observe(records), resamples=10).aspects["a"].ceiling
+    ceiling = correlate_scores(observe(records), resamples=10).aspects["a"].ceiling
     assert ceiling is not None
     assert (ceiling.raters, ceiling.spearman) == (2, None)
     assert ceiling.undefined == dict.fromkeys(("spearman", "pearson"), Message("no-shared-item"))
@@ -275,7 +275,7 @@ def test_three_items_have_figures_but_no_interval():
 
 
 def test_nothing_to_correlate_is_an_empty_report():
-    report = correlate(observe([{"item": "1", "ratings": {"a": 1}}]))
+    report = correlate_scores(observe([{"item": "1", "ratings": {"a": 1}}]))
     assert (report.aspects, report.unmatched) == ({}, {"a": Message("only-ratings")})
 
 
@@ -290,11 +290,11 @@ def test_a_score_can_be_held_against_a_rating_of_another_name():
         ]
 
     records, renamed = name("mate"), name("whole")
-    found = correlate(observe(records), match={"mate": "whole"}, resamples=200)
-    alone = correlate(observe(renamed), resamples=200)
+    found = correlate_scores(observe(records), match={"mate": "whole"}, resamples=200)
+    alone = correlate_scores(observe(renamed), resamples=200)
     assert found.aspects == {"mate": alone.aspects["whole"]}
     assert found.unmatched == {}
-    assert correlate(observe(records), resamples=200).unmatched == {
+    assert correlate_scores(observe(records), resamples=200).unmatched == {
         "whole": Message("only-ratings"),
         "mate": Message("only-scores"),
     }
@@ -304,4 +304,4 @@ def test_a_score_can_be_held_against_a_rating_of_another_name():
 def test_a_match_of_what_is_not_there_is_refused(match):
     records = [{"item": "1", "ratings": {"whole": 1}, "scores": {"mate": 1}}]
     with pytest.raises(InvalidRequest, match="no record has the"):
-        correlate(observe(records), match=match)
+        correlate_scores(observe(records), match=match)

@@ -10,7 +10,7 @@ from saiten_server.core.errors import UnknownAspect
 from saiten_server.core.model import Value
 from saiten_server.core.rubric import LinearComposite
 from saiten_server.stats.agreement import measure_agreement
-from saiten_server.stats.correlation import correlate
+from saiten_server.stats.correlation import correlate_scores
 from saiten_server.stats.fitting import fit_blend, fit_composite
 from saiten_server.stats.hierarchy import find_hierarchy
 from saiten_server.stats.win_rates import rate_wins
@@ -86,7 +86,7 @@ def test_every_analysis_answers_whatever_it_is_given(records, scores, similarity
     read = observed(records, scores, similarity, dialogues=dialogues)
     for find in (
         measure_agreement,
-        lambda read: correlate(read, resamples=10),
+        lambda read: correlate_scores(read, resamples=10),
         lambda read: find_hierarchy(read, alpha=0.5, method="principal-axis"),
         lambda read: find_hierarchy(read, alpha=0.5, method="residual"),
         rate_wins,

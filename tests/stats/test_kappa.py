@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from saiten_server.stats.agreement import MOST_LEVELS, MOST_PAIRED, measure_agreement
+from saiten_server.stats.agreement import MOST_CONFUSED_LEVELS, MOST_PAIRED, measure_agreement
 from saiten_server.stats.reading import ObservationReader
 
 
@@ -105,6 +105,6 @@ def test_the_confusion_of_judge_and_median_is_that_of_scikit_learn(table: Any) -
 
 def test_values_without_levels_have_no_confusion() -> None:
     reader = ObservationReader()
-    for number in range(MOST_LEVELS + 1):
+    for number in range(MOST_CONFUSED_LEVELS + 1):
         reader.add({"item": f"i{number}", "ratings": {"overall": 1}, "scores": {"overall": number}}, number + 1)
     assert measure_agreement(reader.finish()).aspects["overall"].confusion is None

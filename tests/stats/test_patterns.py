@@ -13,7 +13,7 @@ from saiten.core.messages import Message
 from saiten_server.core.reports import Correlations
 from saiten_server.stats.agreement import correlate_aspects
 from saiten_server.stats.correlation import Pattern, correlate_patterns
-from saiten_server.stats.statistics import settle
+from saiten_server.stats.statistics import equalize
 
 NAMES = ("warmth", "clarity", "tone")
 VALUES = st.sampled_from([None, 1.0, 2.0, 2.0 + 1 / 3, 4.0, 5.0, -1.0])
@@ -23,7 +23,7 @@ RESULTS = st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=40)
 def expand(results: list[tuple[float | None, ...]]) -> Correlations:
     """What the analysis of the results one by one answers."""
     table = np.array(results, dtype=np.float64).reshape(len(results), len(NAMES))
-    return correlate_aspects({name: settle(table[:, place]) for place, name in enumerate(NAMES)})
+    return correlate_aspects({name: equalize(table[:, place]) for place, name in enumerate(NAMES)})
 
 
 def count(results: list[tuple[float | None, ...]]) -> list[Pattern]:

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from benchmarks.sequences import Case, draw_months, judge_plain, judge_sequences
 from saiten_server.stats.change_points import CAP, EXPECTED, estimate_noise
 from saiten_server.stats.observations import Mask
-from saiten_server.stats.sequences import describe_builds, list_contrasts, look, measure_noise, spend
+from saiten_server.stats.sequences import describe_builds, list_contrasts, look_at_newest_build, measure_noise, spend
 
 MONTHS = 50
 
@@ -50,7 +50,7 @@ def test_what_rose_and_came_back_is_no_drop_since_the_baseline() -> None:
 
 def test_the_first_night_finds_nothing_as_the_noise_is_not_known() -> None:
     values = np.random.default_rng(1).normal(3, 0.5, (40, 1)) - np.array([[0.0, 1.0]])
-    seen = look(describe_builds(values, np.arange(40)), level=0.05)
+    seen = look_at_newest_build(describe_builds(values, np.arange(40)), level=0.05)
     assert not seen.significant.any()
     assert seen.detectable == np.inf
 
@@ -111,5 +111,5 @@ def test_noise_is_told_in_points() -> None:
 def test_several_rules_share_the_chance_of_too_low_a_bound_of_the_noise() -> None:
     draw = np.random.default_rng(11)
     builds = describe_builds(draw.normal(3, 0.5, (40, 8)) + draw.normal(0, 0.1, 8), np.arange(40))
-    alone, shared = look(builds, level=0.01), look(builds, level=0.01, rules=3)
+    alone, shared = look_at_newest_build(builds, level=0.01), look_at_newest_build(builds, level=0.01, rules=3)
     assert (shared.errors > alone.errors).all()

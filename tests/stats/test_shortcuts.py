@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from saiten_server.stats import observations, statistics
 from saiten_server.stats.agreement import NamedRatings, compare_raters
 from saiten_server.stats.observations import agree_within, are_different, number_keys
-from saiten_server.stats.statistics import are_far_apart, join_ties, rank, rank_within
+from saiten_server.stats.statistics import are_far_apart, join_ties, rank_values, rank_within
 
 SEEDS = range(20)
 
@@ -26,7 +26,7 @@ def draw_values(random: np.random.Generator, size: int) -> np.ndarray:
 def test_ranks_are_those_of_sorting(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(seed)
     values, group = draw_values(random, 300), random.integers(0, 4, 300)
-    assert np.array_equal(rank(values), rankdata(values))
+    assert np.array_equal(rank_values(values), rankdata(values))
     found = rank_within(group, values)
     assert np.array_equal(
         found, np.select([group == g for g in range(4)], [ranks_of(values, group == g) for g in range(4)])

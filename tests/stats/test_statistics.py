@@ -11,13 +11,13 @@ from scipy import stats
 
 from saiten.core.messages import Message
 from saiten_server.stats.statistics import (
+    equalize,
     kendall,
     obstacle,
     pearson,
     pearson_within,
-    rank,
+    rank_values,
     rank_within,
-    settle,
     spearman,
 )
 
@@ -76,7 +76,7 @@ def test_a_constant_has_no_correlation_though_its_mean_is_off_by_a_bit():
 def test_equal_means_by_another_order_of_sums_are_settled_to_ties():
     one, other = (0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3
     assert one != other
-    settled = settle(np.array([one, other, np.nan]))
+    settled = equalize(np.array([one, other, np.nan]))
     assert settled[0] == settled[1]
     assert np.isnan(settled[2])
 
@@ -84,24 +84,24 @@ def test_equal_means_by_another_order_of_sums_are_settled_to_ties():
 def test_sums_that_cancel_are_settled_by_what_was_summed():
     left_over = np.array([0.1 + 0.2 - 0.3, 0.0, -0.3 + 0.1 + 0.2])
     assert len(set(left_over)) == 3
-    assert len(set(settle(left_over, np.array([0.6, 0.0, 0.6])).tolist())) == 1
+    assert len(set(equalize(left_over, np.array([0.6, 0.0, 0.6])).tolist())) == 1
 
 
 @settings(deadline=None)
 @given(arrays(np.float64, 9, elements=st.integers(-4000, 4000).map(lambda number: number / 64)))
 def test_short_binary_fractions_settle_to_themselves(values):
-    assert settle(values).tolist() == values.tolist()
+    assert equalize(values).tolist() == values.tolist()
 
 
 @pytest.mark.parametrize("absurd", [1e13, 1e15, -1e15])
 def test_one_absurd_value_does_not_make_the_others_tie(absurd):
     values = np.append(np.random.default_rng(0).normal(size=30), absurd)
-    assert settle(values).tolist() == values.tolist()
+    assert equalize(values).tolist() == values.tolist()
 
 
 def test_nothing_settles_to_nothing():
-    assert settle(np.empty(0)).size == 0
-    assert np.isnan(settle(np.full(2, np.nan))).all()
+    assert equalize(np.empty(0)).size == 0
+    assert np.isnan(equalize(np.full(2, np.nan))).all()
 
 
 GROUPED = st.integers(1, 40).flatmap(
@@ -133,4 +133,4 @@ def test_correlations_within_groups_are_each_groups_own(case):
 
 
 def test_ranks_are_scipys_along_the_last_axis():
-    assert rank(np.array([[3.0, 1, 1], [1, 2, 3]])).tolist() == [[3, 1.5, 1.5], [1, 2, 3]]
+    assert rank_values(np.array([[3.0, 1, 1], [1, 2, 3]])).tolist() == [[3, 1.5, 1.5], [1, 2, 3]]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from saiten_server.core.reliability import FEWEST_ITEMS
 from saiten_server.core.reports import WithinSystems
-from saiten_server.stats.correlation import CONSTANT, ONE_RATER, TOO_FEW, correlate, find_tail
+from saiten_server.stats.correlation import CONSTANT, ONE_RATER, TOO_FEW, correlate_scores, find_tail
 from tests.support.observed import observe
 
 
@@ -30,7 +30,7 @@ def records(n: int = 60, *, seed: int = 0, gap: float = 0.0, noise: float = 0.5,
 
 
 def within(*given, **changes) -> WithinSystems:
-    found = correlate(observe(records(*given, **changes))).aspects["a"].within_systems
+    found = correlate_scores(observe(records(*given, **changes))).aspects["a"].within_systems
     assert found is not None
     return found
 
@@ -46,7 +46,7 @@ def test_only_items_that_two_people_rated_count() -> None:
 
 
 def test_a_judge_that_only_tells_systems_apart_follows_no_one() -> None:
-    found = correlate(observe(records(gap=4.0, noise=np.inf))).aspects["a"]
+    found = correlate_scores(observe(records(gap=4.0, noise=np.inf))).aspects["a"]
     assert found.spearman is not None
     assert found.spearman > 0.6
     assert found.within_systems is not None
@@ -63,7 +63,7 @@ def test_raters_agree_within_systems_too() -> None:
 
 def test_systems_of_one_item_have_no_figure() -> None:
     alone = [{**record, "system": record["item"]} for record in records(30)]
-    found = correlate(observe(alone)).aspects["a"].within_systems
+    found = correlate_scores(observe(alone)).aspects["a"].within_systems
     assert found is not None
     assert found.undefined["spearman"] == CONSTANT
 

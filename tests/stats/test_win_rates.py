@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from saiten.core.messages import Message
-from saiten_server.stats.win_rates import compare_wins, find_interval, rate_wins
+from saiten_server.stats.win_rates import compare_wins, find_wilson_interval, rate_wins
 from tests.support.small_observations import observe
 
 
@@ -23,7 +23,7 @@ def test_intervals_are_scipys_and_statsmodels(drawn):
     from statsmodels.stats.proportion import proportion_confint  # here: it brings pandas, which no other test needs
 
     wins, n = drawn
-    found = find_interval(wins, n)
+    found = find_wilson_interval(wins, n)
     plain = binomtest(wins, n).proportion_ci(0.95, method="wilson")
     assert found == pytest.approx((float(plain.low), float(plain.high)), abs=1e-12)
     assert found == pytest.approx(proportion_confint(wins, n, alpha=0.05, method="wilson"), abs=1e-12)
@@ -62,7 +62,7 @@ def test_wins_and_ties_of_three_systems():
     pair = next(one for one in found.pairs if (one.a, one.b) == ("p", "q"))
     assert (pair.contexts, pair.left_out, pair.a_wins.wins, pair.b_wins.wins, pair.ties.wins) == (7, 0, 4, 2, 1)
     assert pair.preference == pytest.approx(4 / 6)
-    assert pair.preference_interval == find_interval(4, 6)
+    assert pair.preference_interval == find_wilson_interval(4, 6)
     assert [(one.a, one.b, one.contexts, one.left_out) for one in found.pairs[1:]] == [
         ("p", "r", 5, 2),
         ("q", "r", 5, 2),

@@ -17,15 +17,15 @@ from saiten_server.runs.frame import RunFrame
 from saiten_server.runs.store import frames
 from saiten_server.runs.store.rows import (
     FIXED,
-    VALUES,
+    VALUE_COLUMNS,
     Measures,
+    decode_ratings,
     describe_figures,
     extend_measures,
     figure,
     read_faulty,
     read_further,
     read_measures,
-    read_ratings,
     read_unrated,
 )
 from saiten_server.runs.summary import MeasureKey, ResultFigures
@@ -55,18 +55,18 @@ def place_figures(results: Sequence[ResultFigures], entries: Sequence[Entry] | N
     places = entries or [Entry(position=at, item=str(at), candidate=None) for at in range(len(results))]
     measures = extend_measures((), results)
     sources = frames.list_sources()
-    names = (*sources, *frames.LABELLED, *frames.OTHERS, *VALUES[: len(measures)])
+    names = (*sources, *frames.LABELLED, *frames.OTHERS, *VALUE_COLUMNS[: len(measures)])
     rows = []
     for figures, entry in zip(results, places, strict=True):
         columns = describe_figures(figures, measures, len(measures))
         columns |= {"position": entry.position, "item_key": key_of(entry.item), "cluster": entry.cluster}
         rows.append([{**columns, "candidate": entry.candidate}[name] for name in names])
-    return frames.join([frames.tabulate(rows, sources, measures)])
+    return frames.concatenate_frames([frames.tabulate(rows, sources, measures)])
 
 
 def select_figures(measures: Measures) -> list[ColumnElement[Any]]:
     """The columns that `read_figures` reads."""
-    return [figure[name].label(f"figure_{name}") for name in (*FIXED, *VALUES[: len(measures)])]
+    return [figure[name].label(f"figure_{name}") for name in (*FIXED, *VALUE_COLUMNS[: len(measures)])]
 
 
 def read_figures(row: Any, measures: Measures) -> ResultFigures:
@@ -75,13 +75,13 @@ def read_figures(row: Any, measures: Measures) -> ResultFigures:
     unrated = read_unrated(told["unrated"], told["reasons"])
     values: dict[MeasureKey, float | None] = {}
     if told["failure"] is None:
-        placed = {key: getattr(row, f"figure_{column}") for key, column in zip(measures, VALUES, strict=False)}
+        placed = {key: getattr(row, f"figure_{column}") for key, column in zip(measures, VALUE_COLUMNS, strict=False)}
         values = {key: value for key, value in placed.items() if value is not None}
         values |= {("aspect", name): None for name in unrated}
     return ResultFigures(
         **{name: told[name] for name in ("status", "failure", "similarity", "system", "build", "context", "spread")},
         values=values | read_further(told["further"]),
-        ratings=read_ratings(told["ratings"]),
+        ratings=decode_ratings(told["ratings"]),
         unrated=unrated,
         warnings=tuple(code for code in told["warnings"].split() if not code.startswith(FINDING)),
         faulty=read_faulty(told["system_turns"], told["findings"]),

@@ -14,7 +14,7 @@ import pytest
 
 from saiten_server.core.conversation import Conversation, Finding
 from saiten_server.platform.web.languages import tell_sentence
-from saiten_server.text.fact_patterns import read_number
+from saiten_server.text.fact_patterns import read_written_number
 from saiten_server.text.faults import LONGEST_TURN, find_faults
 
 ROOT = Path(__file__).parents[2]
@@ -277,4 +277,4 @@ def test_a_long_turn_is_read_at_its_beginning() -> None:
     ],
 )
 def test_numbers_are_read(text: str, number: int | None) -> None:
-    assert read_number(text) == number
+    assert read_written_number(text) == number

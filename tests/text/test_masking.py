@@ -18,7 +18,7 @@ from saiten_server.text.injection import (
     find_spans,
     inspect_text,
     inspect_texts,
-    locate,
+    locate_warnings,
     masking,
     without,
 )
@@ -193,7 +193,7 @@ def test_a_checkpoint_may_end_the_search() -> None:
 
 def test_warnings_are_given_the_parts_that_they_are_about() -> None:
     places = {"response": f"{SAID}{ORDERED}", "context/0/text": SAID, "goal": f"{ORDERED}{SAID}" + ORDERED}
-    found = locate(inspect_texts(places), places)
+    found = locate_warnings(inspect_texts(places), places)
     assert [one.where for one in found] == ["response", "goal"]
     for one in found:
         parts = [places[one.where][span.start : span.end] for span in one.spans]
@@ -205,7 +205,7 @@ def test_warnings_are_given_the_parts_that_they_are_about() -> None:
 
 def test_of_more_text_than_is_cheap_a_span_is_all_of_it() -> None:
     places = {f"turns/{number}/text": f"{number}{ORDERED}" + SAID * 700 for number in range(8)}
-    found = locate(inspect_texts(places), places)
+    found = locate_warnings(inspect_texts(places), places)
     lengths = {span.end - span.start for one in found for span in one.spans}
     assert max(lengths) >= 700 * len(SAID)
     assert {one.where for one in found} == set(places)

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saiten_server.text.korean import FIRST, LAST, spell
-from saiten_server.text.passages import LONGEST, MOST_SENTENCES, drop_quotations, open_passage, split_sentences
+from saiten_server.text.passages import (
+    MOST_PASSAGE_CHARACTERS,
+    MOST_SENTENCES,
+    drop_quotations,
+    open_passage,
+    split_sentences,
+)
 from saiten_server.text.scripts import read_scripts
 
 
@@ -56,8 +62,8 @@ def test_no_more_than_so_many_sentences_are_read() -> None:
 
 
 def test_a_sentence_that_the_limit_cuts_is_left_out() -> None:
-    assert open_passage("はい。" + "あ" * LONGEST) == "はい。"
-    assert open_passage("あ" * 3 * LONGEST) == "あ" * LONGEST
+    assert open_passage("はい。" + "あ" * MOST_PASSAGE_CHARACTERS) == "はい。"
+    assert open_passage("あ" * 3 * MOST_PASSAGE_CHARACTERS) == "あ" * MOST_PASSAGE_CHARACTERS
 
 
 def test_addresses_and_code_are_no_words() -> None:

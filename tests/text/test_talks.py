@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from saiten_server.core.conversation import Conversation
-from saiten_server.text.talks import answer, look_through, read_found, write_job
+from saiten_server.text.talks import answer_job, look_through, read_found, write_job
 from tests.support.conversations import make_turns
 
 
@@ -14,5 +14,5 @@ def test_a_helper_finds_what_is_found_here_and_leaves_what_fails_to_who_asked() 
     found = look_through(conversation, "ja", ("一貫性",))
     assert found.suspicions
     assert found.faults
-    assert read_found(answer(write_job(conversation, "ja", ("一貫性",)))) == found
-    assert read_found(answer(b"[1]")) is None
+    assert read_found(answer_job(write_job(conversation, "ja", ("一貫性",)))) == found
+    assert read_found(answer_job(b"[1]")) is None

@@ -14,17 +14,17 @@ from saiten_server.platform.charts.canvas import (
     SMALL,
     SURFACE,
     ChartLabels,
-    Row,
+    ChartRow,
     Spec,
     fit,
     layer,
     letters,
-    measure,
+    measure_width,
     pixels,
     small,
 )
 
-BOX_HEIGHT, GAP, BETWEEN, STOP, EDGE = 40, 66, 14, 26, 4
+BOX_HEIGHT, ROW_GAP, BETWEEN, STOP, FIGURE_MARGIN = 40, 66, 14, 26, 4
 LEAST_BOX, CROWDED_BOX, WIDEST_BOX = 84.0, 104.0, 150.0
 ARROW = 7
 BOLD = 1.1
@@ -40,7 +40,7 @@ Edge = tuple[str, str]
 Stop = tuple[str, str, int]
 """The point where an edge passes a layer between its ends."""
 
-Place = str | Stop
+NodeName = str | Stop
 SWEEPS = 4
 
 
@@ -55,7 +55,7 @@ class DependencyLabels(ChartLabels):
 class Layout:
     """Middles of boxes and stops, in pixels from the left and the top."""
 
-    places: Mapping[Place, Point]
+    places: Mapping[NodeName, Point]
     box: float
     width: float
     height: float
@@ -75,12 +75,12 @@ def build_dependencies(
         return canvas.say_nothing(labels, width)
     shown = {name: (names or {}).get(name, name) for name in report.aspects}
     layers = arrange(tuple(report.aspects), [(one.lower, one.higher) for one in report.dependencies])
-    layout = lay_out(layers, choose_box(shown.values(), layers, width), width)
+    layout = place_layers(layers, choose_box(shown.values(), layers, width), width)
     found = {(one.lower, one.higher): one for one in report.dependencies}
     drawn = [*draw_edges(layers.edges, found, layout), *draw_boxes(report, shown, layers, layout)]
     if layout.alone_at is not None:
-        heading = [{"text": fit(labels.alone, layout.width - 2 * EDGE, SMALL)}]
-        drawn.append(small("alone-text", heading, {"value": EDGE}, {"value": layout.alone_at}))
+        heading = [{"text": fit(labels.alone, layout.width - 2 * FIGURE_MARGIN, SMALL)}]
+        drawn.append(small("alone-text", heading, {"value": FIGURE_MARGIN}, {"value": layout.alone_at}))
     return canvas.frame(drawn, labels, width=layout.width, height=layout.height)
 
 
@@ -88,29 +88,29 @@ def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
     """The width of boxes: that of the longest name, but narrower where many are side by side."""
     most = max(map(len, layers.rows), default=1)
     room = min(WIDEST_BOX, max(CROWDED_BOX, width / most - BETWEEN))
-    return max(LEAST_BOX, *(min(room, BOLD * measure(fit(name, WIDEST_BOX)) + 18) for name in names))
+    return max(LEAST_BOX, *(min(room, BOLD * measure_width(fit(name, WIDEST_BOX)) + 18) for name in names))
 
 
-def lay_out(layers: Layers, box: float, width: int) -> Layout:
+def place_layers(layers: Layers, box: float, width: int) -> Layout:
     """The layers one above the other about the middle, the aspects without a dependency in rows below."""
     rooms = [[STOP if isinstance(place, tuple) else box + BETWEEN for place in row] for row in layers.rows]
-    total = max([width, *(sum(room) - BETWEEN + 2 * EDGE for room in rooms)])
-    places: dict[Place, Point] = {}
+    total = max([width, *(sum(room) - BETWEEN + 2 * FIGURE_MARGIN for room in rooms)])
+    places: dict[NodeName, Point] = {}
     for depth, (row, room) in enumerate(zip(layers.rows, rooms, strict=True)):
         left = (total - sum(room)) / 2
-        y = EDGE + BOX_HEIGHT / 2 + (len(layers.rows) - 1 - depth) * (BOX_HEIGHT + GAP)
+        y = FIGURE_MARGIN + BOX_HEIGHT / 2 + (len(layers.rows) - 1 - depth) * (BOX_HEIGHT + ROW_GAP)
         for place, taken in zip(row, room, strict=True):
             places[place] = (left + taken / 2, y)
             left += taken
-    bottom = len(layers.rows) * (BOX_HEIGHT + GAP) - GAP + 2 * EDGE if layers.rows else 0.0
+    bottom = len(layers.rows) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP + 2 * FIGURE_MARGIN if layers.rows else 0.0
     if not layers.alone:
         return Layout(places, box, total, bottom, None)
-    fitting = max(1, int((total - 2 * EDGE + BETWEEN) / (box + BETWEEN)))
+    fitting = max(1, int((total - 2 * FIGURE_MARGIN + BETWEEN) / (box + BETWEEN)))
     heading = bottom + (22 if layers.rows else 12)
     for number, name in enumerate(layers.alone):
-        x = EDGE + box / 2 + number % fitting * (box + BETWEEN)
+        x = FIGURE_MARGIN + box / 2 + number % fitting * (box + BETWEEN)
         places[name] = (x, heading + 14 + BOX_HEIGHT / 2 + number // fitting * (BOX_HEIGHT + BETWEEN))
-    return Layout(places, box, total, max(y for _, y in places.values()) + BOX_HEIGHT / 2 + EDGE, heading)
+    return Layout(places, box, total, max(y for _, y in places.values()) + BOX_HEIGHT / 2 + FIGURE_MARGIN, heading)
 
 
 def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers, layout: Layout) -> list[Spec]:
@@ -149,7 +149,7 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
 def draw_edges(edges: Sequence[Edge], found: Mapping[Edge, Dependency], layout: Layout) -> list[Spec]:
     """Lines from box to box around those between, arrowheads, and the counts of pairs on the surface's colour."""
     ways = {edge: trace(edge, edges, layout) for edge in edges}
-    lines, heads = list[Row](), list[Row]()
+    lines, heads = list[ChartRow](), list[ChartRow]()
     for way in ways.values():
         lines += [{"x": x, "y": y, "x2": to_x, "y2": to_y} for (x, y), (to_x, to_y) in pairwise(way)]
         (x, y), (to_x, to_y) = way[-2:]
@@ -189,19 +189,19 @@ def find_port(edge: Edge, name: str, edges: Sequence[Edge], layout: Layout) -> f
 
     def lead(one: Edge) -> float:
         between = sorted((stop for stop in stops if stop[:2] == one), key=lambda stop: stop[2])
-        towards: Place = one[1 - side] if not between else between[0 if side == 0 else -1]
+        towards: NodeName = one[1 - side] if not between else between[0 if side == 0 else -1]
         return layout.places[towards][0]
 
     position = sorted(mine, key=lead).index(edge) - (len(mine) - 1) / 2
     return layout.places[name][0] + position * min(PORT, (layout.box - 24) / len(mine))
 
 
-def place_texts(ways: Mapping[Edge, Sequence[Point]], found: Mapping[Edge, Dependency]) -> list[Row]:
+def place_texts(ways: Mapping[Edge, Sequence[Point]], found: Mapping[Edge, Dependency]) -> list[ChartRow]:
     """The counts halfway up the last stretch of the edge, moved where they would overlap others."""
-    rows: list[Row] = []
+    rows: list[ChartRow] = []
     for edge, way in sorted(ways.items(), key=lambda one: one[1][-1]):
         text = f"{found[edge].common:,} / +{found[edge].higher_only:,}"
-        half = measure(text, SMALL) / 2 + 2
+        half = measure_width(text, SMALL) / 2 + 2
         (x, y), (to_x, to_y) = way[-2:]
         for share in (0.48, 0.26, 0.68, 0.48):
             at, up = x + share * (to_x - x), y + share * (to_y - y)
@@ -212,7 +212,7 @@ def place_texts(ways: Mapping[Edge, Sequence[Point]], found: Mapping[Edge, Depen
     return rows
 
 
-def overlap(one: Row, other: Row) -> bool:
+def overlap(one: ChartRow, other: ChartRow) -> bool:
     """Whether two texts overlap."""
     beside = one["right"] <= other["left"] or other["right"] <= one["left"]
     return not (beside or one["bottom"] <= other["top"] or other["bottom"] <= one["top"])
@@ -222,7 +222,7 @@ def overlap(one: Row, other: Row) -> bool:
 class Layers:
     """`rows` from the lowest layer, left to right; `edges` that follow from no others; `alone` aspects without any."""
 
-    rows: tuple[tuple[Place, ...], ...]
+    rows: tuple[tuple[NodeName, ...], ...]
     edges: tuple[Edge, ...]
     alone: tuple[str, ...]
 
@@ -232,7 +232,7 @@ def arrange(names: Sequence[str], edges: Sequence[Edge]) -> Layers:
     kept = reduce(edges)
     joined = [name for name in names if any(name in edge for edge in kept)]
     depths = find_depths(joined, kept)
-    rows: list[list[Place]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
+    rows: list[list[NodeName]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
     for name in joined:
         rows[depths[name]].append(name)
     for lower, higher in kept:
@@ -263,15 +263,15 @@ def find_depths(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     return depths | lifted
 
 
-def follow(edge: Edge, depths: Mapping[str, int]) -> list[Place]:
+def follow(edge: Edge, depths: Mapping[str, int]) -> list[NodeName]:
     """All places of an edge, from its lower end to its higher."""
     lower, higher = edge
     return [lower, *((lower, higher, depth) for depth in range(depths[lower] + 1, depths[higher])), higher]
 
 
-def order(rows: list[list[Place]], edges: Sequence[Edge], depths: Mapping[str, int]) -> list[list[Place]]:
+def order(rows: list[list[NodeName]], edges: Sequence[Edge], depths: Mapping[str, int]) -> list[list[NodeName]]:
     """Each layer by the mean position of its neighbours, up and down (Sugiyama 1981), so that few edges cross."""
-    beside: dict[Place, list[Place]] = {place: [] for row in rows for place in row}
+    beside: dict[NodeName, list[NodeName]] = {place: [] for row in rows for place in row}
     for edge in edges:
         way = follow(edge, depths)
         for one, other in pairwise(way):
@@ -282,11 +282,11 @@ def order(rows: list[list[Place]], edges: Sequence[Edge], depths: Mapping[str, i
         for number in numbers:
             next_row = rows[number - 1 if sweep % 2 == 0 else number + 1]
             at = {place: position - (len(next_row) - 1) / 2 for position, place in enumerate(next_row)}
-            means = {place: average([at[one] for one in beside[place] if one in at]) for place in rows[number]}
+            means = {place: centre_of([at[one] for one in beside[place] if one in at]) for place in rows[number]}
             rows[number].sort(key=means.__getitem__)
     return rows
 
 
-def average(positions: Sequence[float]) -> float:
+def centre_of(positions: Sequence[float]) -> float:
     """The mean; the middle without values."""
     return sum(positions) / len(positions) if positions else 0.0

@@ -14,7 +14,7 @@ from saiten_server.platform.charts.canvas import (
     PHONE_WIDTH,
     SMALL,
     ChartLabels,
-    Row,
+    ChartRow,
     Ruler,
     Spec,
     fit,
@@ -26,8 +26,8 @@ from saiten_server.platform.charts.canvas import (
 if TYPE_CHECKING:
     from saiten_server.comparison.values import Verdict
 
-STEP, NAME_LINE, BAR_LINE, TICK = 44, 13, 31, 9
-EDGE = 14
+ROW_STEP, NAME_LINE, BAR_LINE, TICK = 44, 13, 31, 9
+INTERVALS_MARGIN = 14
 POINT = {"type": "point", "fill": canvas.SERIES[0], "size": 56}
 REFERENCE = {"type": "rule", "color": canvas.INK, "strokeWidth": 3}
 LOOKS: dict[Verdict, dict[str, Any]] = {
@@ -84,7 +84,7 @@ def build_intervals(rows: Sequence[IntervalRow], labels: IntervalLabels, x: Rule
     if not rows:
         return canvas.say_nothing(labels, width)
     marks = [place(row, number, width) for number, row in enumerate(rows)]
-    y = canvas.pixels(STEP * len(rows), 0)
+    y = canvas.pixels(ROW_STEP * len(rows), 0)
     references = [mark for mark in marks if mark["reference"] is not None]
     ends = {"x": x.at("reference"), "y": y.at("top"), "y2": {"field": "bottom"}}
     drawn = [*draw_values(marks, POINT, x, y), layer("references", REFERENCE, references, **ends)]
@@ -144,7 +144,7 @@ def build_forest(rows: Sequence[ForestRow], labels: ForestLabels, *, width: int 
     drawn = []
     for verdict, look in LOOKS.items():
         mine = [mark for mark, row in zip(marks, rows, strict=True) if row.verdict == verdict]
-        drawn += draw_values(mine, look, x, canvas.pixels(STEP * len(rows), 0), f"{verdict}-")
+        drawn += draw_values(mine, look, x, canvas.pixels(ROW_STEP * len(rows), 0), f"{verdict}-")
     texts = (labels.better, labels.worse, labels.inconclusive)
     key = zip(texts, LOOKS.items(), strict=True)
     legend = {str(verdict): (text, look) for text, (verdict, look) in key}
@@ -163,12 +163,12 @@ def scale(row: ForestRow, unit: float) -> IntervalRow:
     return IntervalRow(row.name, figure, row.difference / unit, (low / unit, high / unit))
 
 
-def place(row: IntervalRow, number: int, width: int, *, half: int = TICK) -> Row:
+def place(row: IntervalRow, number: int, width: int, *, half: int = TICK) -> ChartRow:
     """The position of the row's marks, and its text. Ticks reach `half` pixels up and down."""
     low, high = row.interval or (None, None)
-    middle = number * STEP + BAR_LINE
+    middle = number * ROW_STEP + BAR_LINE
     return {
-        "text": fit(row.name, max(width / 4, width - canvas.measure(row.figure, SMALL) - 12)),
+        "text": fit(row.name, max(width / 4, width - canvas.measure_width(row.figure, SMALL) - 12)),
         "figure": fit(row.figure, 3 * width / 4 - 12, SMALL),
         "at": row.value,
         "low": low,
@@ -177,11 +177,13 @@ def place(row: IntervalRow, number: int, width: int, *, half: int = TICK) -> Row
         "y": middle,
         "top": middle - half,
         "bottom": middle + half,
-        "name_y": number * STEP + NAME_LINE,
+        "name_y": number * ROW_STEP + NAME_LINE,
     }
 
 
-def draw_values(marks: Sequence[Row], point: Mapping[str, Any], x: Ruler, y: Ruler, prefix: str = "") -> list[Spec]:
+def draw_values(
+    marks: Sequence[ChartRow], point: Mapping[str, Any], x: Ruler, y: Ruler, prefix: str = ""
+) -> list[Spec]:
     """Bars and points of one look; `prefix` begins the layers' names."""
     rule = {"type": "rule", "color": point.get("stroke", point["fill"]), "strokeWidth": 2}
     bars = [mark for mark in marks if mark["low"] is not None]
@@ -193,7 +195,7 @@ def draw_values(marks: Sequence[Row], point: Mapping[str, Any], x: Ruler, y: Rul
 
 
 def frame_rows(
-    marks: Sequence[Row],
+    marks: Sequence[ChartRow],
     drawn: Sequence[Spec],
     key: Mapping[str, tuple[str, Mapping[str, Any]]],
     *,
@@ -202,15 +204,15 @@ def frame_rows(
     width: int,
 ) -> Spec:
     """The chart: names and figures above what is drawn of each row. `key` is the legend, a text and a mark each."""
-    height = STEP * len(marks)
+    height = ROW_STEP * len(marks)
     y = canvas.pixels(height, 0)
     entries, key_height = canvas.flow([text for text, _ in key.values()], width - 2)
-    margins = canvas.Margins(left=EDGE, right=EDGE, top=key_height + 8, bottom=40)
+    margins = canvas.Margins(left=INTERVALS_MARGIN, right=INTERVALS_MARGIN, top=key_height + 8, bottom=40)
     figures = [{**mark, "text": mark["figure"]} for mark in marks]
     layers = [
         *canvas.draw_grid(marks, x, y),
-        canvas.letters("names", marks, {"value": -EDGE}, y.at("name_y")),
-        small("figures", figures, {"value": width - EDGE}, y.at("name_y"), align="right"),
+        canvas.letters("names", marks, {"value": -INTERVALS_MARGIN}, y.at("name_y")),
+        small("figures", figures, {"value": width - INTERVALS_MARGIN}, y.at("name_y"), align="right"),
         *drawn,
     ]
     for (name, (_, mark)), entry in zip(key.items(), entries, strict=True):
@@ -219,7 +221,7 @@ def frame_rows(
         if mark is REFERENCE:
             sign, ends = REFERENCE, {"y": {"value": up - 6}, "y2": {"value": up + 6}}
         layers += [
-            layer(f"key-{name}", sign, [entry], x={"value": entry["x"] + 6 - EDGE}, **ends),
-            small(f"key-text-{name}", [entry], {"value": entry["from"] - EDGE}, {"value": up}),
+            layer(f"key-{name}", sign, [entry], x={"value": entry["x"] + 6 - INTERVALS_MARGIN}, **ends),
+            small(f"key-text-{name}", [entry], {"value": entry["from"] - INTERVALS_MARGIN}, {"value": up}),
         ]
-    return canvas.frame(layers, labels, width=width - 2 * EDGE, height=height, margins=margins)
+    return canvas.frame(layers, labels, width=width - 2 * INTERVALS_MARGIN, height=height, margins=margins)

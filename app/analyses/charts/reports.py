@@ -41,7 +41,7 @@ from saiten_server.stats.observations import Floats, Observations
 Labels = Mapping[str, str]
 
 GRAPH_WIDTH, ROWS_WIDTH, HISTOGRAM_WIDTH, SPREADS_WIDTH, SHARES_WIDTH = 720, 460, 270, 300, 560
-MOST_REASONS, MOST_CHANGES, MOST_ROWS = 6, 24, 150
+MOST_REASONS, MOST_CHANGES, MOST_DRAWN_ROWS = 6, 24, 150
 DEFAULT_WEIGHT = 10.0
 """The w of a blend that names none; BlendFit's `default` is the correlation with it."""
 
@@ -175,7 +175,7 @@ def draw_judges(report: JudgesReport, labels: Labels) -> tuple[ChartSheet, list[
     drawn = 0
     for aspect, found in report.aspects.items():
         drawn += len(found.scorers)
-        if charts and drawn > MOST_ROWS:
+        if charts and drawn > MOST_DRAWN_ROWS:
             break
         ceiling = found.ceiling.spearman if found.ceiling is not None else None
         rows = [
@@ -210,7 +210,7 @@ def draw_corrected(report: CorrectedReport, labels: Labels) -> tuple[ChartSheet,
     charts = []
     for aspect in aspects:
         found = {name: one.aspects[aspect] for name, one in report.systems.items() if aspect in one.aspects}
-        shown = dict([*found.items()][: MOST_ROWS // len(aspects) + 1])
+        shown = dict([*found.items()][: MOST_DRAWN_ROWS // len(aspects) + 1])
         rows = [
             IntervalRow(
                 labels[name],
@@ -238,7 +238,7 @@ def draw_corrected(report: CorrectedReport, labels: Labels) -> tuple[ChartSheet,
         for aspect, one in found.aspects.items()
         if one.refused is not None
     ]
-    left_out = len(report.systems) * len(aspects) > MOST_ROWS
+    left_out = len(report.systems) * len(aspects) > MOST_DRAWN_ROWS
     notes = [f"only the first systems are drawn, of {len(report.systems):,}"] if left_out else []
     sections = [ChartSection("", charts, reasons[:MOST_REASONS])]
     return ChartSheet("Means on people's scale", sections), notes
@@ -366,7 +366,7 @@ def draw_wins(report: WinReport, labels: Labels) -> tuple[ChartSheet, list[str]]
         why = [str(one) for one in report.undefined.values()] or ["there is nothing to compare"]
         return ChartSheet(title, [ChartSection("", [], why)]), []
     colours = rank_colours(report)
-    listed = report.systems if len(report.aspects) * systems <= MOST_ROWS else tuple(colours)
+    listed = report.systems if len(report.aspects) * systems <= MOST_DRAWN_ROWS else tuple(colours)
     labelled = ChartLabels("Share of contexts won", "", "there is nothing to compare")
     bars = [(labels[name], find_parts(found, colours, labels)) for name, found in report.aspects.items()]
     shares = [draw_shares(name, found, listed, labels) for name, found in report.aspects.items()]

@@ -9,21 +9,21 @@ from saiten_server.platform.charts.canvas import (
     DASH,
     INK,
     ChartLabels,
+    ChartRow,
     Margins,
-    Row,
     Spec,
     fit,
     frame,
     layer,
     letters,
-    measure,
+    measure_width,
     pixels,
     write_number,
 )
 from saiten_server.platform.charts.sheet import ChartSection, ChartSheet, label_names, require_drawing, write_sheet
 from saiten_server.stats.paper_tables import PaperTable
 
-LINE_HEIGHT, GAP = 24, 22
+LINE_HEIGHT, COLUMN_GAP = 24, 22
 WIDEST_NAME = 190
 
 
@@ -55,9 +55,9 @@ def build_table(table: PaperTable, labels: Mapping[str, str]) -> Spec:
     ]
     ends: list[float] = []
     for column in zip(heads, *lines, strict=True):
-        ends.append((ends[-1] + GAP if ends else 0) + max(map(measure, column)) + 2)
+        ends.append((ends[-1] + COLUMN_GAP if ends else 0) + max(map(measure_width, column)) + 2)
     width, height = ends[-1], LINE_HEIGHT * (len(lines) + 1)
-    texts: list[Row] = [
+    texts: list[ChartRow] = [
         {"text": text, "x": 0 if place == 0 else ends[place], "y": LINE_HEIGHT * (number + 0.5), "first": place == 0}
         for number, line in enumerate([heads, *lines])
         for place, text in enumerate(line)

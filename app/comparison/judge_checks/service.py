@@ -66,9 +66,9 @@ class AnchorStore:
         await db.execute(self._engine, db.insert_or_replace(self._engine, anchor_ratings), row)
 
 
-AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
+ANCHORS_AT_ONCE = 8  # anchors that are asked together; the judge's flow control has the last word
 MOST_CALLS = 150  # judge calls of a check, where one run of all anchors does not need more
-MOST_RUNS = 4
+MOST_CHECK_RUNS = 4
 PATIENCE_SECONDS = 20.0  # a check waits for shorter pauses of the judge
 RECORDED_RUNS = 4  # how often each anchor is asked when its ratings are stored: the judge's own noise shows in between
 RECORDED_FOR_ONE = 8
@@ -174,7 +174,7 @@ class AnchorCheck:
         async def ask(one: EvaluationRequest) -> Evaluation:
             return (await evaluate(one, self.instruments, scope)).evaluation
 
-        return [await run_few((partial(ask, one) for one in posed), AT_ONCE) for _ in range(runs)]
+        return [await run_few((partial(ask, one) for one in posed), ANCHORS_AT_ONCE) for _ in range(runs)]
 
 
 def make_key(rubric: Rubric, request: JudgeCheckRequest, judge: str) -> str:
@@ -189,7 +189,7 @@ def count_runs(rubric: Rubric, anchors: int, request: JudgeCheckRequest, *, chec
     """How often each anchor is asked: in a check as often as `MOST_CALLS` allow, at least once, else to be stored."""
     calls = len(rubric.aspects) if rubric.calls == "independent" else 1
     calls *= request.judge.samples * (2 if request.path == "both" else 1)
-    affordable = max(1, min(MOST_RUNS, MOST_CALLS // (anchors * calls)))
+    affordable = max(1, min(MOST_CHECK_RUNS, MOST_CALLS // (anchors * calls)))
     if check:
         return affordable
     return RECORDED_FOR_ONE if affordable == 1 else RECORDED_RUNS
@@ -231,13 +231,13 @@ def compared(
             intended.setdefault(aspect, {})[anchor.id] = rating
     aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
     moved = pooled.moved or any(drift.moved for drift in aspects.values())
-    detail = describe(aspects, pooled, then)
+    detail = tell_drift(aspects, pooled, then)
     found = describe_check(now, anchors, request, verdict="moved" if moved else "steady", detail=detail)
     drift = {"aspects": aspects, "pooled": pooled, "reference_at": then.at}
     return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})
 
 
-def describe(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> Message:
+def tell_drift(aspects: Mapping[str, AspectDrift], pooled: PooledDrift, then: AnchorRatings) -> Message:
     """The verdict in a sentence, with the smallest shift that the check can see."""
     date = f"{then.at:%Y-%m-%d}"
     moved = [describe_drift(name, drift) for name, drift in aspects.items() if drift.moved]

@@ -90,7 +90,7 @@ def link_judges(
     moments, shares = describe_clusters(pairs)
     whole = moments.sum(axis=0, keepdims=True)
     drawn_moments, drawn_shares = resample(moments, shares, draws, seed)
-    plain, corrected, repeats = correlate(whole)
+    plain, corrected, repeats = correlate_judges(whole)
     told = told.model_copy(update={"correlation": round(float(plain[0]), 6)})
     several = pairs.noise is not None
     if several:
@@ -100,7 +100,9 @@ def link_judges(
                 "repeatability": JudgeRepeats(old=round(float(repeats[0, 0]), 6), new=round(float(repeats[0, 1]), 6)),
             }
         )
-    interval = find_interval(pairs, float(plain[0]), float(corrected[0]), correlate(drawn_moments)[1])
+    interval = find_correlation_interval(
+        pairs, float(plain[0]), float(corrected[0]), correlate_judges(drawn_moments)[1]
+    )
     if isinstance(interval, Message):
         return told.model_copy(update={"reason": Message("no-interval-of-judges", why=interval)}), None
     low, high = interval
@@ -125,7 +127,9 @@ def link_judges(
     return told.model_copy(update=update), np.round(tables, DECIMALS)
 
 
-def find_interval(pairs: JudgePairs, plain: float, corrected: float, again: Floats) -> tuple[float, float] | Message:
+def find_correlation_interval(
+    pairs: JudgePairs, plain: float, corrected: float, again: Floats
+) -> tuple[float, float] | Message:
     """The 95 % interval of the correlation, or why there is none. With several samples it is that of the corrected one:
     the plain one's, corrected as the figure is, made as wide as the resamples of the corrected one, shape (draws,),
     which know how uncertain the repeatability is."""
@@ -154,7 +158,7 @@ def find_obstacle(pairs: JudgePairs) -> Message | None:
             return Message(f"{whose}-beyond-scale")
         if np.ptp(values) == 0:
             return Message(f"{whose}-constant")
-    seen = np.abs(pairs.old[:, None] - levels).min(axis=0) < UNSEEN
+    seen = np.abs(pairs.old[:, None] - levels).min(axis=0) < NEAR_LEVEL
     if not seen.all():
         absent = ", ".join(f"{level:g}" for level in levels[~seen])
         return Message("levels-never-given", levels=absent)
@@ -162,7 +166,7 @@ def find_obstacle(pairs: JudgePairs) -> Message | None:
 
 
 FEWEST_UNITS = 10
-UNSEEN = 0.5
+NEAR_LEVEL = 0.5
 """A level is seen where a mean of samples is nearer to it than this."""
 
 
@@ -205,7 +209,7 @@ def resample(moments: Floats, shares: Floats, draws: int, seed: int) -> tuple[Fl
     return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
 
-def correlate(sums: Floats) -> tuple[Floats, Floats, Floats]:
+def correlate_judges(sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Pearson's correlation of each row of sums, the same corrected for attenuation, and both judges' repeatability,
     shapes (rows,), (rows,) and (rows, 2); NaN where a judge gave one rating only."""
     n = sums[:, :1]

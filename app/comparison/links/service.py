@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saiten.core.messages import Message
 from saiten_server.comparison.links.store import LinkStore
-from saiten_server.comparison.links.values import AspectLink, Link, LinkMark, LinkMethod, LinkRequest, Role, StoredLink
+from saiten_server.comparison.links.values import (
+    AspectLink,
+    Link,
+    LinkMark,
+    LinkMethod,
+    LinkRequest,
+    RunRole,
+    StoredLink,
+)
 from saiten_server.comparison.runs import RunReader, find_batch
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.batch import Batch
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from saiten_server.comparison.links.rules import LinkUse
     from saiten_server.runs.frame import RunFrame
 
-PAGE = 500
+LINK_RESULTS_PAGE = 500
 MOST_RESPONSES = 200_000
 """Of a batch: what both judges rated is in memory at a time."""
 
@@ -116,7 +124,7 @@ class LinkService:
         found: dict[str, dict[int, float]] = {}
         after = -1
         while batch.judge.samples > 1:
-            page = await self.batches.results(project, batch.id, after=after, limit=PAGE)
+            page = await self.batches.results(project, batch.id, after=after, limit=LINK_RESULTS_PAGE)
             if not page:
                 break
             for result in page:
@@ -177,8 +185,8 @@ def link_ratings(old: RunFrame, new: RunFrame, rubrics: Sequence[Rubric], method
 
 
 def use_link(
-    stored: StoredLink, runs: Mapping[Role, ComparedRun], rubrics: Mapping[Role, Rubric]
-) -> tuple[dict[Role, ComparedRun], LinkUse]:
+    stored: StoredLink, runs: Mapping[RunRole, ComparedRun], rubrics: Mapping[RunRole, Rubric]
+) -> tuple[dict[RunRole, ComparedRun], LinkUse]:
     """The runs, those of the old judge on the new judge's scale. Raises InvalidRequest where neither is the old
     judge's. It loads numpy, so run it in a thread."""
     from saiten_server.comparison.links.rules import LinkUse, link_run

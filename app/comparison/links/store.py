@@ -56,12 +56,14 @@ class LinkStore:
 
     async def find(self, project: str, link_id: str) -> StoredLink | None:
         """The link; None where the project has none of that id."""
-        found = await db.fetch_one(self._engine, select(links.link, links.draws).where(*named(project, link_id)))
+        found = await db.fetch_one(
+            self._engine, select(links.link, links.draws).where(*link_conditions(project, link_id))
+        )
         return None if found is None else StoredLink(read_link(found.link), json.loads(found.draws))
 
     async def remove(self, project: str, link_id: str) -> bool:
         """Removes it; returns whether there was one."""
-        return bool(await db.execute(self._engine, delete(table).where(*named(project, link_id))))
+        return bool(await db.execute(self._engine, delete(table).where(*link_conditions(project, link_id))))
 
     async def list(self, project: str) -> Sequence[Link]:
         """The project's links, newest first."""
@@ -70,7 +72,7 @@ class LinkStore:
         return [read_link(text) for text in await db.fetch_column(self._engine, newest)]
 
 
-def named(project: str, link_id: str) -> tuple[ColumnElement[bool], ...]:
+def link_conditions(project: str, link_id: str) -> tuple[ColumnElement[bool], ...]:
     """The conditions of a link."""
     return equals(links.project, project), equals(links.id, link_id)
 

@@ -13,7 +13,7 @@ from saiten_server.core.model import Sentence, Telling, Value, listed
 from saiten_server.core.reports import Interval
 
 LinkMethod = Literal["equipercentile", "linear"]
-Role = Literal["baseline", "candidate"]
+RunRole = Literal["baseline", "candidate"]
 LinkId = Annotated[str, Field(min_length=1, max_length=64)]
 LinkedBatch = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -88,7 +88,7 @@ class LinkMark(Telling):
     id: str = Field(description="the link's, `ln_…`")
     old_signature: str = Field(description="how linked runs were scored")
     new_signature: str = Field(description="how they count as scored")
-    runs: Annotated[tuple[Role, ...], listed()] = Field(description="those that are linked")
+    runs: Annotated[tuple[RunRole, ...], listed()] = Field(description="those that are linked")
     refused: Mapping[str, Sentence] = Field(
         default_factory=dict,
         description="aspects that have no link, with the reason: linked runs have no values of them",

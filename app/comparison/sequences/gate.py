@@ -27,7 +27,7 @@ from saiten_server.comparison.gate import (
     lack,
     list_minima,
     measures_of,
-    rank,
+    order_of,
     tell_rule,
 )
 from saiten_server.comparison.gate_plan import PlannedRule, plan
@@ -44,7 +44,7 @@ from saiten_server.stats.sequences import (
     describe_builds,
     find_errors,
     list_contrasts,
-    look,
+    look_at_newest_build,
     measure_noise,
     spend,
 )
@@ -160,7 +160,7 @@ def judge_in_sequence(
     asked = plan(report.rules, candidate, baseline)
     compared = [one for one in asked if one.rule.most is not None]
     level = spend(sequence.alpha, night)
-    items = gather(measures_of(compared), candidate, baseline, earlier, night)
+    items = gather_builds(measures_of(compared), candidate, baseline, earlier, night)
     minima = list_minima(asked, candidate, level / 2 if compared else level)
     rules = max(1, len(compared)) * (2 if minima else 1)
     share = Share(level / rules, sequence.alpha / rules, night, rules)
@@ -189,7 +189,7 @@ def judge_in_sequence(
         noise=noise,
         drops=drops,
     )
-    changes = {"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=rank)), "sequence": mark}
+    changes = {"verdict": conclude(reasons), "reasons": tuple(sorted(reasons, key=order_of)), "sequence": mark}
     return report.model_copy(update=changes)
 
 
@@ -199,7 +199,7 @@ def list_open(sequence: GateSequence, night: int) -> dict[str, SequenceDrop]:
     return dict(told[-1]) if told else {}
 
 
-def gather(
+def gather_builds(
     measures: Sequence[MeasureKey],
     candidate: ComparedRun,
     baseline: ComparedRun,
@@ -245,7 +245,7 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
     if held is None or held.builds.units < FEWEST_TEST_CLUSTERS:
         return Judged(tell_lacking(held, word), drop=drop)
     builds, night = held.builds, share.night
-    seen = look(builds, level=share.level, rules=share.rules)
+    seen = look_at_newest_build(builds, level=share.level, rules=share.rules)
     detectable = find_detectable(seen, asked)
     tolerated = asked.rule.most or 0.0
     if drop is not None and not is_mended(

@@ -54,12 +54,12 @@ class SequenceStore:
             )
             for one in await db.fetch(self._engine, mine)
         )
-        return describe(row).model_copy(update={"builds": found})
+        return read_sequence_row(row).model_copy(update={"builds": found})
 
     async def list(self, project: str) -> Sequence[GateSequence]:
         """The project's sequences in the order of their names, without their builds."""
         query = select(table).where(equals(begun.project, project)).order_by(begun.name)
-        return [describe(row) for row in await db.fetch(self._engine, query)]
+        return [read_sequence_row(row) for row in await db.fetch(self._engine, query)]
 
     async def enter(self, project: str, sequence: GateSequence, batch: str, now: datetime) -> int:
         """The place of the batch in the sequence, which is begun as given where there is none of its name; a batch that
@@ -114,6 +114,6 @@ class SequenceStore:
         return bool(await db.execute(self._engine, delete(table).where(*mine)))
 
 
-def describe(row: Any) -> GateSequence:
+def read_sequence_row(row: Any) -> GateSequence:
     """The sequence of a row, without its builds."""
     return GateSequence(name=row.name, baseline=row.batch_id, alpha=row.alpha, started_at=row.started_at)

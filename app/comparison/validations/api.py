@@ -23,7 +23,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries
 from saiten_server.platform.web.openapi import EXAMPLE, PROBLEMS, form, lines, reads
-from saiten_server.ratings.bodies import HUMAN, read_ratings
+from saiten_server.ratings.bodies import HUMAN, parse_ratings
 from saiten_server.ratings.values import HumanRating, locate_fault
 from saiten_server.runs.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 
@@ -99,7 +99,7 @@ async def validate_ratings(
     limits: Limits = request.app.state.limits
     require_media_type(request.headers, NDJSON)
     body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-    ratings, numbers = await asyncio.to_thread(read_ratings, body, NDJSON, limits)
+    ratings, numbers = await asyncio.to_thread(parse_ratings, body, NDJSON, limits)
     if rubric is not None:
         try:
             await asyncio.to_thread(container.ratings.service.check_by, rubric, ratings)

@@ -23,7 +23,7 @@ from saiten_server.core.reports import (
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
 from saiten_server.explorer.pages.run import make_cell
-from saiten_server.explorer.pages.run_values import ENDED, is_missing, paint, state_of
+from saiten_server.explorer.pages.run_values import ENDED_STATUSES, is_missing, paint, state_of
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import Speech, mark, query, speech_of
@@ -42,18 +42,18 @@ MOST_ASKED = 40
 """Most runs that an address may name; more than can be analysed together."""
 
 LEVELS = {"0.01": 0.01, "0.05": 0.05}
-VALUES = ("judge", "ratings")
-LONGEST = 100
+ASPECT_VALUES = ("judge", "ratings")
+MOST_PARAMETER_CHARACTERS = 100
 
 
 @router.get("/explore/aspects")
 async def show_aspects(request: Request, container: Serving, project: Project) -> Response:
     """The runs that were chosen, else the newest of each system."""
     given = request.query_params
-    asked = [batch_id[:LONGEST] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
+    asked = [batch_id[:MOST_PARAMETER_CHARACTERS] for batch_id in given.getlist("run")[:MOST_ASKED] if batch_id.strip()]
     runs = await list_runs(container, project, asked)
-    rubric_id = given.get("rubric", "")[:LONGEST]
-    choice = choose(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
+    rubric_id = given.get("rubric", "")[:MOST_PARAMETER_CHARACTERS]
+    choice = choose_runs(runs, rubric=rubric_id, asked=asked, is_final=given.get("chosen") == "1")
     if choice is None:
         return render(request, "aspects.html", state="empty")
     level = given.get("alpha", "")
@@ -62,7 +62,9 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
     rubric = find_rubric(container, choice.rubric)
     found: dict[str, Any] = {"state": "gone"}
     if rubric is not None:
-        found = await gather(container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values)
+        found = await gather_aspects(
+            container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values
+        )
     ids = [run.id for run in choice.chosen]
 
     def address(**changes: Any) -> str:
@@ -92,11 +94,11 @@ async def list_runs(container: Container, project: str, asked: list[str]) -> lis
     for batch_id in dict.fromkeys(asked):
         if batch_id not in listed:
             batch = await container.batches.find(project, batch_id)
-            runs += [batch] if batch.status in ENDED else []
+            runs += [batch] if batch.status in ENDED_STATUSES else []
     return runs
 
 
-async def gather(
+async def gather_aspects(
     container: Container,
     project: str,
     speech: Speech,
@@ -187,7 +189,7 @@ class RunSelection(NamedTuple):
     left_out: int
 
 
-def choose(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
+def choose_runs(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_final: bool) -> RunSelection | None:
     """What to look at; None if there is no run. A single requested run is shown with the default choice, unless
     `is_final`: alone there is nothing to compare it with."""
     by_rubric: dict[str, list[Batch]] = {}

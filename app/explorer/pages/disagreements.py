@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
-from saiten_server.comparison.disagreements import Disagreements, RatedTwice, lay_out
+from saiten_server.comparison.disagreements import Disagreements, RatedTwice, cross_tabulate
 from saiten_server.core.batch import Batch
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages import run_values
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
 
-PAGE = 50
+DISAGREEMENTS_PAGE = 50
 MOST_SENT = 200
 """Responses that the page offers for one round."""
 
-LONGEST = 100
+MOST_CELL_CHARACTERS = 100
 
 
 @router.get("/{run_id}/disagreements")
@@ -43,11 +43,14 @@ async def show_disagreements(request: Request, container: Serving, project: Proj
         return render(request, "disagreements.html", state="computing", **page)
     if not found.aspects:
         return render(request, "disagreements.html", state="empty", **page)
-    asked = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in ("aspect", "judge", "people")}
+    asked = {
+        name: request.query_params.get(name, "").strip()[:MOST_CELL_CHARACTERS]
+        for name in ("aspect", "judge", "people")
+    }
     aspect = asked["aspect"] if asked["aspect"] in found.aspects else next(iter(found.aspects))
-    rows, is_cell = choose(found.aspects[aspect], asked["judge"], asked["people"])
+    rows, is_cell = choose_cell(found.aspects[aspect], asked["judge"], asked["people"])
     number = read_page(request.query_params.get("page", ""), len(rows))
-    shown = rows[(number - 1) * PAGE : number * PAGE]
+    shown = rows[(number - 1) * DISAGREEMENTS_PAGE : number * DISAGREEMENTS_PAGE]
     read = await container.dashboard.browser.read(project, batch.id, [row.position for row in shown])
     names = name_measures(rubric, speech_of(request))
 
@@ -66,14 +69,14 @@ async def show_disagreements(request: Request, container: Serving, project: Proj
         aspect=aspect,
         trust=await container.ratings.reliabilities.weakest(project, signatures_of(batch), [aspect]),
         rated=found.aspects[aspect],
-        table=lay_out(found.aspects[aspect]),
+        table=cross_tabulate(found.aspects[aspect]),
         cell=(asked["judge"], asked["people"]) if is_cell else None,
         rows=[(row, read.get(row.position)) for row in shown],
         total=len(rows),
         page=number,
-        pages=-(-len(rows) // PAGE),
+        pages=-(-len(rows) // DISAGREEMENTS_PAGE),
         address=address,
-        write=write,
+        write=write_value,
         sent=query("/rate", run=batch.id, positions=",".join(str(row.position) for row in rows[:MOST_SENT])),
         sent_count=min(MOST_SENT, len(rows)),
         may_write=may_write(request),
@@ -90,22 +93,22 @@ async def find(container: Container, project: str, batch: Batch, rubric: Rubric)
     )
 
 
-def choose(rows: Sequence[RatedTwice], judge: str, people: str) -> tuple[Sequence[RatedTwice], bool]:
+def choose_cell(rows: Sequence[RatedTwice], judge: str, people: str) -> tuple[Sequence[RatedTwice], bool]:
     """The responses of the cell of these values, as addresses write them, and that it is a cell; else those that the
     judge and people rated unlike."""
     if judge and people:
-        cell = [row for row in rows if (write(row.judge), write(row.median)) == (judge, people)]
+        cell = [row for row in rows if (write_value(row.judge), write_value(row.median)) == (judge, people)]
         if cell:
             return cell, True
     return [row for row in rows if row.difference], False
 
 
-def write(value: float) -> str:
+def write_value(value: float) -> str:
     """A value in an address."""
     return f"{value:.6g}"
 
 
 def read_page(text: str, rows: int) -> int:
     """The number of a page that there is."""
-    last = max(1, -(-rows // PAGE))
+    last = max(1, -(-rows // DISAGREEMENTS_PAGE))
     return min(last, max(1, int(text))) if text.isascii() and text.isdigit() and len(text) < 6 else 1

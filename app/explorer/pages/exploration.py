@@ -17,7 +17,7 @@ from saiten_server.runs.result import ANY_ASPECT, CaseChoice, CaseQuery, CaseSor
 from saiten_server.runs.summary import SYSTEM
 
 STATUSES = ("scored", "partial", "failed")
-MOST_CHARACTERS = 200
+MOST_QUERY_CHARACTERS = 200
 MOST_VALUE = 1e15
 MOST_NUMBER = 10_000_000
 
@@ -163,7 +163,7 @@ def read_exploration(
     return Exploration(
         tuple(runs),
         cases,
-        read_number(asked.get("page"), least=1) or 1,
+        read_address_number(asked.get("page"), least=1) or 1,
         link=clean(asked.get("link")),
         mismatch=asked.get("mismatch") == "1",
         figures="corrected" if asked.get("figures") == "corrected" else None,
@@ -215,11 +215,11 @@ def write_value(value: float) -> str:
 
 def clean(text: str | None) -> str | None:
     """The text on one line, truncated; None if it is empty."""
-    shown = "".join(character for character in (text or "")[:MOST_CHARACTERS] if character.isprintable())
+    shown = "".join(character for character in (text or "")[:MOST_QUERY_CHARACTERS] if character.isprintable())
     return shown.strip() or None
 
 
-def read_number(text: str | None, *, least: int = 0) -> int | None:
+def read_address_number(text: str | None, *, least: int = 0) -> int | None:
     """A number in an address, or None."""
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 8:
         return None
@@ -241,7 +241,7 @@ def list_numbers(number: int, last: int) -> list[int | None]:
 def translate(batch_id: str, asked: QueryParams) -> dict[str, Any]:
     """The parameters of a run's former list of items as the explorer has them."""
     former = {name: asked.get(name) for name in ("sort", "order", "finding", "system", "unrated", "status", "text")}
-    first = ((read_number(asked.get("page"), least=1) or 1) - 1) * FORMER_ROWS
+    first = ((read_address_number(asked.get("page"), least=1) or 1) - 1) * FORMER_ROWS
     in_order = former["sort"] == "position"
     return {
         "run": batch_id,

@@ -30,7 +30,7 @@ from saiten_server.platform.web.language import mark, query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, redirect, render
 from saiten_server.runs import names as run_names
 from saiten_server.runs.names import build_of, name_measures, system_of
-from saiten_server.runs.result import MOST_RESULTS, MOST_RUNS, CaseChoice, CasePage, CaseSort
+from saiten_server.runs.result import MOST_BROWSED_RUNS, MOST_RESULTS, CaseChoice, CasePage, CaseSort
 from saiten_server.scoring.reasons import is_explainable
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -66,10 +66,10 @@ CHOICES: Mapping[CaseChoice, str] = {
     "changed": mark("only what changed"),
     "beyond": mark("only beyond the judge's noise"),
 }
-LETTERS = "ABCDEFGH"
+RUN_LETTERS = "ABCDEFGH"
 
 
-class Asked(NamedTuple):
+class AskedCases(NamedTuple):
     """What an address asks for, with the runs and their rubric, None where it is no longer installed. `names` are of
     all measures, and `columns` of those that the only run has."""
 
@@ -99,12 +99,12 @@ class Asked(NamedTuple):
         return "large" if sum(batch.counts.total for batch in self.runs) > MOST_RESULTS else None
 
 
-async def read_asked(request: Request, container: Container, project: str) -> Asked:
+async def read_asked(request: Request, container: Container, project: str) -> AskedCases:
     """What the address asks for. Raises NotFound for a run that the project does not have."""
     asked = request.query_params
     roles = [asked[name] for name in ("baseline", "candidate") if asked.get(name)]
     given = [*roles, *asked.getlist("run")]
-    ids = [*dict.fromkeys(one.strip()[:100] for one in given if one.strip())][:MOST_RUNS]
+    ids = [*dict.fromkeys(one.strip()[:100] for one in given if one.strip())][:MOST_BROWSED_RUNS]
     picked = [await container.batches.find(project, batch_id) for batch_id in ids]
     if "pick" in asked:
         # Out of a list of runs, the oldest is what the others are compared with.
@@ -117,7 +117,7 @@ async def read_asked(request: Request, container: Container, project: str) -> As
         names = {column.measure: names.get(column.measure, column.measure) for column in columns}
     usual = find_usual([*names], rubric) if columns else None
     state = read_exploration(asked, [*names], [batch.id for batch in picked], usual)
-    return Asked(state, picked, rubric, names, columns, choosing=bool(roles) and len(picked) < 2)
+    return AskedCases(state, picked, rubric, names, columns, choosing=bool(roles) and len(picked) < 2)
 
 
 @router.get("/explore")
@@ -134,12 +134,12 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
     listed = await container.batches.list(project, wanted, after=None, limit=MOST_LISTED)
     listed = [*asked.runs, *(batch for batch in listed if batch.id not in state.runs)]
     page = {
-        **describe(asked),
+        **describe_view(asked),
         "listed": listed,
         "chosen": state.runs,
         "sorts": {sort: text for sort, text in SORTS.items() if not asked.is_list or sort not in OF_SEVERAL},
         "choices": CHOICES,
-        "most_runs": MOST_RUNS,
+        "most_runs": MOST_BROWSED_RUNS,
         "most": MOST_RESULTS,
         "kind": obstacle,
         "outcome": None,
@@ -157,7 +157,7 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
         rubric, speech = cast(Rubric, asked.rubric), speech_of(request)
         page |= await give_verdict(container, project, speech, state, rubric=rubric, both=both)
     if obstacle is None:
-        page |= await gather(container, project, asked)
+        page |= await gather_cases(container, project, asked)
     return render(request, "explore.html", **page)
 
 
@@ -192,7 +192,7 @@ async def suggest(
     return [run.id for run in (before, first) if run is not None]
 
 
-def describe(asked: Asked) -> dict[str, Any]:
+def describe_view(asked: AskedCases) -> dict[str, Any]:
     """What every view of cases needs."""
     return {
         "state": asked.state,
@@ -201,7 +201,7 @@ def describe(asked: Asked) -> dict[str, Any]:
         "names": asked.names,
         "expected": asked.rubric.source_language if asked.rubric else "en",
         "columns": show_columns(asked.columns, asked.state.measure),
-        "letters": LETTERS,
+        "letters": RUN_LETTERS,
         "system_of": system_of,
         "build_of": build_of,
     }
@@ -229,13 +229,13 @@ class FoundCases(NamedTuple):
     statuses: Mapping[str, int]
 
 
-async def gather(container: Container, project: str, asked: Asked) -> dict[str, Any]:
+async def gather_cases(container: Container, project: str, asked: AskedCases) -> dict[str, Any]:
     """The cases on the page, once they are there."""
     number, rows = asked.state.number, LINES if asked.is_list else ROWS
-    found = await look(container, project, asked, offset=(number - 1) * rows, limit=rows)
+    found = await list_cases(container, project, asked, offset=(number - 1) * rows, limit=rows)
     if not isinstance(found, PendingComputation) and number > (last := max(1, -(-found.total // rows))):
         number = last
-        found = await look(container, project, asked, offset=(number - 1) * rows, limit=rows)
+        found = await list_cases(container, project, asked, offset=(number - 1) * rows, limit=rows)
     if isinstance(found, PendingComputation):
         return {"kind": "computing"}
     last, silent = max(1, -(-found.total // rows)), find_silent(found.cases, asked)
@@ -246,7 +246,7 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
         "last": last,
         "numbers": list_numbers(number, last),
         "start": (number - 1) * rows,
-        "silent": [LETTERS[run] for run in silent],
+        "silent": [RUN_LETTERS[run] for run in silent],
         "was_asked": any(asked.runs[run].judge.explain for run in silent),
         "alike": len({run_names.signatures_of(batch) for batch in asked.runs}) == 1,
         "chips": await list_chips(container, project, asked, counted=not found.total),
@@ -254,7 +254,7 @@ async def gather(container: Container, project: str, asked: Asked) -> dict[str, 
     }
 
 
-def find_silent(cases: Sequence[CaseView], asked: Asked) -> list[int]:
+def find_silent(cases: Sequence[CaseView], asked: AskedCases) -> list[int]:
     """The runs whose responses on the page have ratings of the judge, and none of these a reason. Of conversations
     findings are the reasons."""
     if asked.rubric is None or asked.rubric.unit == "conversation":
@@ -270,8 +270,8 @@ def find_silent(cases: Sequence[CaseView], asked: Asked) -> list[int]:
     return silent
 
 
-async def look(
-    container: Container, project: str, asked: Asked, *, offset: int, limit: int
+async def list_cases(
+    container: Container, project: str, asked: AskedCases, *, offset: int, limit: int
 ) -> FoundCases | PendingComputation:
     """The cases from an offset on, of an address without an obstacle."""
     if asked.is_list:
@@ -290,7 +290,7 @@ async def look(
 
 
 async def look_beside(
-    container: Container, project: str, asked: Asked, state: Exploration, *, offset: int, limit: int
+    container: Container, project: str, asked: AskedCases, state: Exploration, *, offset: int, limit: int
 ) -> CasePage | PendingComputation:
     """The cases of several runs."""
     explorer, rubric = container.dashboard.explorer, cast(Rubric, asked.rubric)
@@ -307,7 +307,7 @@ class ListedPlaces(NamedTuple):
 
 
 async def find_places(
-    container: Container, project: str, asked: Asked, state: Exploration, *, offset: int, limit: int
+    container: Container, project: str, asked: AskedCases, state: Exploration, *, offset: int, limit: int
 ) -> ListedPlaces | PendingComputation:
     """The matching responses of the only run."""
     batch, rubric, apart = asked.runs[0], asked.rubric, dict[int, float]()
@@ -323,7 +323,7 @@ async def find_places(
 
 
 async def read_lines(
-    container: Container, project: str, asked: Asked, places: ListedPlaces, some: Sequence[int], *, first: int
+    container: Container, project: str, asked: AskedCases, places: ListedPlaces, some: Sequence[int], *, first: int
 ) -> tuple[list[CaseView], dict[int, ItemLine]]:
     """Some of the responses, of which the first is of that number in the list."""
     listed = ItemList(asked.runs[0], asked.state, asked.columns, asked.rubric)
@@ -331,7 +331,7 @@ async def read_lines(
 
 
 async def count_codes(
-    container: Container, project: str, asked: Asked
+    container: Container, project: str, asked: AskedCases
 ) -> tuple[Mapping[str, int | None], Mapping[str, int]]:
     """The responses of the only run by warning and by status."""
     batch, warnings = asked.runs[0], dict[str, int | None]()
@@ -357,7 +357,7 @@ class Chip(NamedTuple):
     total: int | None = None
 
 
-async def list_chips(container: Container, project: str, asked: Asked, *, counted: bool) -> list[Chip]:
+async def list_chips(container: Container, project: str, asked: AskedCases, *, counted: bool) -> list[Chip]:
     """The filters in force."""
     chips = []
     aspects = {aspect.id: aspect for aspect in asked.rubric.aspects} if asked.rubric else {}

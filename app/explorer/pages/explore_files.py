@@ -16,12 +16,12 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages.cases import CaseView
 from saiten_server.explorer.pages.explore import (
-    LETTERS,
     MOST_FILED,
-    Asked,
-    describe,
+    RUN_LETTERS,
+    AskedCases,
+    describe_view,
     find_places,
-    look,
+    list_cases,
     read_asked,
     read_lines,
 )
@@ -38,18 +38,18 @@ from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-AT_ONCE = 50
+CASES_AT_ONCE = 50
 """Cases that are read at a time."""
 
 MOST_REPORTED = 100
 """Cases of a report."""
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-async def read_open(request: Request, container: Container, project: str) -> Asked:
+async def read_open(request: Request, container: Container, project: str) -> AskedCases:
     """What the address asks for; raises InvalidRequest where there are no cases to be had."""
     asked = await read_asked(request, container, project)
     if asked.obstacle is not None:
@@ -57,7 +57,7 @@ async def read_open(request: Request, container: Container, project: str) -> Ask
     return asked
 
 
-async def wait_for(ask: Callable[[], Awaitable[Result | PendingComputation]]) -> Result:
+async def wait_for(ask: Callable[[], Awaitable[T | PendingComputation]]) -> T:
     """The answer, once it is there."""
     while True:
         answer = await ask()
@@ -67,20 +67,20 @@ async def wait_for(ask: Callable[[], Awaitable[Result | PendingComputation]]) ->
         await asyncio.sleep(0.2)
 
 
-async def read_pages(container: Container, project: str, asked: Asked) -> AsyncIterator[Sequence[CaseView]]:
+async def read_pages(container: Container, project: str, asked: AskedCases) -> AsyncIterator[Sequence[CaseView]]:
     """All cases of the view, some at a time; of one run at most `MOST_FILED`."""
     if asked.is_list:
         find = partial(find_places, container, project, asked, asked.state, offset=0, limit=MOST_FILED)
         places = await wait_for(find)
-        for first in range(0, len(places.positions), AT_ONCE):
-            some = places.positions[first : first + AT_ONCE]
+        for first in range(0, len(places.positions), CASES_AT_ONCE):
+            some = places.positions[first : first + CASES_AT_ONCE]
             yield (await read_lines(container, project, asked, places, some, first=first))[0]
         return
     offset, total = 0, 1
     while offset < total:
-        found = await wait_for(partial(look, container, project, asked, offset=offset, limit=AT_ONCE))
+        found = await wait_for(partial(list_cases, container, project, asked, offset=offset, limit=CASES_AT_ONCE))
         yield found.cases
-        offset, total = offset + AT_ONCE, found.total
+        offset, total = offset + CASES_AT_ONCE, found.total
 
 
 @router.get("/explore.ndjson")
@@ -90,7 +90,7 @@ async def download_ndjson(request: Request, container: Serving, project: Project
 
     async def write() -> AsyncIterator[bytes]:
         async for cases in read_pages(container, project, asked):
-            yield await asyncio.to_thread(write_lines, cases, asked)
+            yield await asyncio.to_thread(write_case_lines, cases, asked)
 
     return send(write(), "application/x-ndjson", "cases.ndjson")
 
@@ -113,10 +113,10 @@ async def download_csv(request: Request, container: Serving, project: Project) -
 async def download_report(request: Request, container: Serving, project: Project) -> Response:
     """The verdict on two runs and the first cases of the view, as one file that needs neither script nor service."""
     asked = await read_open(request, container, project)
-    found = await wait_for(partial(look, container, project, asked, offset=0, limit=MOST_REPORTED))
+    found = await wait_for(partial(list_cases, container, project, asked, offset=0, limit=MOST_REPORTED))
     verdict = await wait_for_verdict(request, container, project, asked) if len(asked.runs) == 2 else {"outcome": None}
     made = {**verdict, "found": found, "base": str(request.base_url), "style": read_assets()["app.css"].decode()}
-    text = await asyncio.to_thread(render_text, request, "explore_report.html", **describe(asked), **made)
+    text = await asyncio.to_thread(render_text, request, "explore_report.html", **describe_view(asked), **made)
     headers = {"Content-Disposition": 'attachment; filename="cases.html"', "Cache-Control": "no-store"}
     return Response(text, headers=headers, media_type="text/html; charset=utf-8")
 
@@ -125,7 +125,7 @@ VERDICT_TRIES = 50
 """How often a report looks whether the verdict and its chart are there, every fifth of a second."""
 
 
-async def wait_for_verdict(request: Request, container: Container, project: str, asked: Asked) -> dict[str, Any]:
+async def wait_for_verdict(request: Request, container: Container, project: str, asked: AskedCases) -> dict[str, Any]:
     """What the page says of the two runs; without the chart where that takes too long."""
     both, rubric = (asked.runs[0], asked.runs[1]), cast(Rubric, asked.rubric)
     for _ in range(VERDICT_TRIES):
@@ -142,17 +142,17 @@ def send(parts: AsyncIterator[bytes], media_type: str, name: str) -> Response:
     return StreamingResponse(parts, headers=headers, media_type=media_type)
 
 
-def write_table(cases: Sequence[CaseView], asked: Asked, measures: Sequence[str]) -> bytes:
+def write_table(cases: Sequence[CaseView], asked: AskedCases, measures: Sequence[str]) -> bytes:
     """A row a case."""
     return write_rows([[*list_cells(case, asked, measures)] for case in cases])
 
 
-def write_lines(cases: Sequence[CaseView], asked: Asked) -> bytes:
+def write_case_lines(cases: Sequence[CaseView], asked: AskedCases) -> bytes:
     """A line a case."""
     return "".join(COMPACT.encode(tell_case(case, asked)) + "\n" for case in cases).encode()
 
 
-def tell_case(case: CaseView, asked: Asked) -> dict[str, Any]:
+def tell_case(case: CaseView, asked: AskedCases) -> dict[str, Any]:
     """A case as JSON."""
     return {
         "item": case.item,
@@ -161,7 +161,7 @@ def tell_case(case: CaseView, asked: Asked) -> dict[str, Any]:
     }
 
 
-def tell_side(case: CaseView, asked: Asked, number: int) -> dict[str, Any]:
+def tell_side(case: CaseView, asked: AskedCases, number: int) -> dict[str, Any]:
     """What a run has of a case; `values` are means over its responses, of which the first is told."""
     side = case.sides[number]
     told: dict[str, Any] = {
@@ -183,21 +183,21 @@ def tell_side(case: CaseView, asked: Asked, number: int) -> dict[str, Any]:
     return told
 
 
-FIELDS = ("run", "position", "response", "change")
+CASE_FIELDS = ("run", "position", "response", "change")
 
 
-def list_heads(asked: Asked, measures: Sequence[str]) -> Iterator[str]:
+def list_heads(asked: AskedCases, measures: Sequence[str]) -> Iterator[str]:
     """The names of the columns."""
     yield from ("item", "context")
-    for letter in LETTERS[: len(asked.runs)]:
-        yield from (name if asked.is_list else f"{letter}.{name}" for name in (*FIELDS, *measures))
+    for letter in RUN_LETTERS[: len(asked.runs)]:
+        yield from (name if asked.is_list else f"{letter}.{name}" for name in (*CASE_FIELDS, *measures))
 
 
-def list_cells(case: CaseView, asked: Asked, measures: Sequence[str]) -> Iterator[Cell]:
+def list_cells(case: CaseView, asked: AskedCases, measures: Sequence[str]) -> Iterator[Cell]:
     """The cells of a case."""
     yield case.item
     yield "\n".join(f"{said.speaker}: {said.text}" for said in case.context)
     for number in range(len(asked.runs)):
         told = tell_side(case, asked, number)
-        yield from (told.get(name) for name in FIELDS)
+        yield from (told.get(name) for name in CASE_FIELDS)
         yield from (told["values"].get(name) for name in measures)

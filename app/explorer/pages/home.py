@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from saiten_server.core.batch import Batch
 from saiten_server.core.errors import SaitenError
-from saiten_server.explorer.pages.leaderboard import choose, pick_first, rank
+from saiten_server.explorer.pages.leaderboard import choose_ranked, pick_first, rank_runs
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.language import Speech
 from saiten_server.runs.names import name_measures, system_of
@@ -118,7 +118,7 @@ async def find_best_systems(
     wait_seconds: float | None,
 ) -> tuple[list[BestSystem], bool]:
     """The best systems of the newest names that have two, and whether some are still to be computed; the last two as
-    of `rank`."""
+    of `rank_runs`."""
     completed = [batch for batch in batches if batch.status == "completed" and batch.name is not None]
     names = [*dict.fromkeys(batch.name for batch in completed if batch.name is not None)][: 2 * MOST_NAMES]
     found = []
@@ -140,12 +140,12 @@ async def rank_name(
     wait_seconds: float | None,
 ) -> BestSystem | PendingComputation | None:
     """None where there are not two systems, or they are not told apart at all."""
-    runs = choose(batches, set()).runs
+    runs = choose_ranked(batches, set()).runs
     rubric = find_rubric(container, runs[0].rubric_name) if len(runs) > 1 else None
     if rubric is None:
         return None
     try:
-        ranked = await rank(container, project, runs, rubric, rated=rated, wait_seconds=wait_seconds)
+        ranked = await rank_runs(container, project, runs, rubric, rated=rated, wait_seconds=wait_seconds)
     except SaitenError:
         return None  # the leaderboard says why
     if isinstance(ranked, PendingComputation):

@@ -31,8 +31,14 @@ from saiten_server.core.redaction import kind_of_text
 from saiten_server.core.reliability import AspectValidation
 from saiten_server.core.rubric import Aspect, Level, LinearComposite, MeanComposite, Rubric, Transform, name_version
 from saiten_server.explorer.pages.conversation import TurnView, view_findings
-from saiten_server.explorer.pages.exploration import LINES, Exploration, find_usual, read_exploration, read_number
-from saiten_server.explorer.pages.run_values import ENDED
+from saiten_server.explorer.pages.exploration import (
+    LINES,
+    Exploration,
+    find_usual,
+    read_address_number,
+    read_exploration,
+)
+from saiten_server.explorer.pages.run_values import ENDED_STATUSES
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query
 from saiten_server.platform.web.page import (
@@ -74,9 +80,9 @@ async def show_item(
 ) -> Response:
     """One result of a run, with the ones before and after it in the list that the visitor came from."""
     batch = await container.batches.find(project, batch_id)
-    place = await locate(request, container, project, batch, position)
+    place = await locate_item(request, container, project, batch, position)
     if place is None:
-        if position >= batch.counts.total or batch.status in ENDED:
+        if position >= batch.counts.total or batch.status in ENDED_STATUSES:
             raise NotFound(Message("position-not-found"))
         return show_pending(request, batch)
     result = (await container.dashboard.browser.read(project, batch_id, [position])).get(position)
@@ -87,7 +93,7 @@ async def show_item(
     back = f"{place.state.address(number=place.at // LINES + 1)}#at-{position}"
     more = {"batch": batch, "place": place, "entry": result.entry, "failure": result.failure, "back": back}
     shown = ShownResponse(result.evaluation, result.trace, result.candidate, batch.rubric_name, ratings)
-    return await show(request, container, project, shown, **more)
+    return await render_item(request, container, project, shown, **more)
 
 
 @router.get("/evaluations/{evaluation_id}")
@@ -105,8 +111,8 @@ async def show_evaluation(request: Request, container: Serving, project: Project
         )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
     none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
-    shown = ShownResponse(record.evaluation, record.trace, candidate, name_of(record.evaluation), ratings)
-    return await show(request, container, project, shown, **none)
+    shown = ShownResponse(record.evaluation, record.trace, candidate, rubric_name_of(record.evaluation), ratings)
+    return await render_item(request, container, project, shown, **none)
 
 
 @router.post("/evaluations/{evaluation_id}/reasons")
@@ -127,7 +133,7 @@ def show_pending(request: Request, batch: Batch) -> Response:
     """That the judge has not come to the response yet. The page loads itself again, each time with the next number, up
     to MOST_RELOADS."""
     asked = [(name, value) for name, value in request.query_params.multi_items() if name != "reload"]
-    number, path = read_number(request.query_params.get("reload")) or 0, request.scope["path"]
+    number, path = read_address_number(request.query_params.get("reload")) or 0, request.scope["path"]
     goes_on = batch.status != "paused" and number < MOST_RELOADS
     return render(
         request,
@@ -140,7 +146,7 @@ def show_pending(request: Request, batch: Batch) -> Response:
     )
 
 
-async def locate(
+async def locate_item(
     request: Request, container: Container, project: str, batch: Batch, position: int
 ) -> ItemPosition | None:
     """The result in the list of the address, else in the batch's own order. None if there is none yet."""
@@ -157,7 +163,7 @@ async def locate(
             return None
         return ItemPosition(state, at, total, previous=addresses.get(at - 1), next=addresses.get(at + 1))
 
-    at = read_number(request.query_params.get("at"))
+    at = read_address_number(request.query_params.get("at"))
     if at is not None:
         measures = await browser.measures(project, batch.id)
         state = read_exploration(request.query_params, measures, [batch.id], find_usual(measures, rubric))
@@ -180,7 +186,9 @@ class ShownResponse(NamedTuple):
     ratings: list[RaterView]
 
 
-async def show(request: Request, container: Container, project: str, shown: ShownResponse, **more: Any) -> Response:
+async def render_item(
+    request: Request, container: Container, project: str, shown: ShownResponse, **more: Any
+) -> Response:
     """The page of a response, with or without an evaluation."""
     candidate, ratings = shown.candidate, shown.ratings
     known = find_rubric(container, shown.rubric)
@@ -213,7 +221,7 @@ async def show(request: Request, container: Container, project: str, shown: Show
         conversation=candidate.conversation,
         turns=list_turns(candidate, evaluation, known, ratings),
         quoted=quote_warned(candidate, evaluation),
-        **describe(evaluation, container),
+        **describe_item_ratings(evaluation, container),
         **more,
     )
 
@@ -251,16 +259,16 @@ def list_turns(
     ]
 
 
-def name_of(evaluation: Evaluation) -> str:
+def rubric_name_of(evaluation: Evaluation) -> str:
     """The rubric by which it was made, with its version."""
     return name_version(evaluation.rubric.id, evaluation.rubric.version)
 
 
-def describe(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
+def describe_item_ratings(evaluation: Evaluation | None, container: Container) -> dict[str, Any]:
     """The ratings' part of the page, with the rubric if it is still the one that the evaluation was made with."""
     if evaluation is None:
         return {"aspects": (), "composites": (), "paths": {}, "is_current": True, "integrity": None, "alike": None}
-    rubric = find_rubric(container, name_of(evaluation))
+    rubric = find_rubric(container, rubric_name_of(evaluation))
     if rubric is not None and rubric.digest != evaluation.rubric.digest:
         rubric = None
     return {
@@ -371,7 +379,7 @@ async def find_offset(browser: ResultBrowser, project: str, batch_id: str, posit
     return low
 
 
-DIGITS = 3
+BLENDED_DECIMALS = 3
 MOST_DIGITS = 6
 SHOWN_DIGITS = 2
 """Of a blended value."""
@@ -510,7 +518,7 @@ def blend_of(result: AspectResult, relevance: RelevanceResult | None) -> Blend |
     if relevance is None or relevance.score is None or relevance.baseline is None:
         return None
     c, w, b, b_mean = result.mean, relevance.weight, relevance.score, relevance.baseline
-    shown, digits = round_figure(result.blended, SHOWN_DIGITS), DIGITS
+    shown, digits = round_figure(result.blended, SHOWN_DIGITS), BLENDED_DECIMALS
     while digits < MOST_DIGITS:
         moved = float(round_figure(b, digits) - round_figure(b_mean, digits))
         if round_figure(c + w * moved, SHOWN_DIGITS) == shown:

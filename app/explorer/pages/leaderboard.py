@@ -15,7 +15,7 @@ from saiten_server.core.reports import CorrectedFigure, Interval
 from saiten_server.core.rubric import Rubric, range_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.trend import ways_of
-from saiten_server.platform.computations import WAIT_SECONDS, PendingComputation
+from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, render
@@ -32,7 +32,7 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 MOST_READ = 200
 """Runs of a name among which the newest of each system are looked for."""
 
-LONGEST = 1000
+MOST_NAME_CHARACTERS = 1000
 
 
 class RunsRanked(NamedTuple):
@@ -57,8 +57,8 @@ class PlaceCell(NamedTuple):
 async def show_leaderboard(request: Request, container: Serving, project: Project) -> Response:
     """The systems of a name; without a name, the names of the newest runs."""
     given = request.query_params
-    name = given.get("name", "").strip()[:LONGEST]
-    chosen = given.get("rubric", "").strip()[:LONGEST]
+    name = given.get("name", "").strip()[:MOST_NAME_CHARACTERS]
+    chosen = given.get("rubric", "").strip()[:MOST_NAME_CHARACTERS]
     wanted = BatchFilter(status="completed", name=name or None, rubric=chosen or None)
     listed = await container.batches.list(project, wanted, after=None, limit=MOST_READ)
     if not name:
@@ -67,22 +67,19 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
             if batch.name is not None:
                 systems.setdefault((batch.name, batch.rubric), set()).add(system_of(batch))
         return render(request, "leaderboard.html", state="pick", name="", systems=systems)
-    asked = {one[:LONGEST] for one in given.getlist("run")[:MOST_RANKED]}
-    found = choose(listed, asked)
+    asked = {one[:MOST_NAME_CHARACTERS] for one in given.getlist("run")[:MOST_RANKED]}
+    found = choose_ranked(listed, asked)
     page: dict[str, Any] = {"name": name, "found": found, "system_of": system_of, "build_of": build_of}
     rubric = find_rubric(container, found.runs[0].rubric_name) if found.runs else None
     if rubric is None or len(found.runs) < 2:
         return render(request, "leaderboard.html", state="few", **page)
     rated = await run_values.mark_ratings(container, project)
-    ranked = await rank(container, project, found.runs, rubric, rated=rated)
+    ranked = await rank_runs(container, project, found.runs, rubric, rated=rated)
     if isinstance(ranked, PendingComputation):
         return render(request, "leaderboard.html", state="computing", **page)
     figures = "corrected" if given.get("figures") == "corrected" else "judge"
     summaries = await container.batches.summaries(project, found.runs)
-    scales = {aspect.id: aspect.scale for aspect in rubric.aspects} | {
-        composite.id: range_of(composite, rubric) for composite in rubric.composites
-    }
-    scales.setdefault(FAULTY_TURNS, (0, 100))
+    scales = list_scales(rubric)
     known, is_corrected = [one for one in scales if one in ranked.judged], figures == "corrected"
     rows = list_rows(found.runs, ranked, summaries, known, is_corrected=is_corrected)
     measures = [one for one in known if is_corrected or any(cells[one].mean is not None for _, cells in rows)]
@@ -119,7 +116,15 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
     )
 
 
-def choose(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
+def list_scales(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """The lowest and the highest value of each measure."""
+    scales: dict[str, tuple[float, float]] = {aspect.id: aspect.scale for aspect in rubric.aspects}
+    scales |= {composite.id: range_of(composite, rubric) for composite in rubric.composites}
+    scales.setdefault(FAULTY_TURNS, (0, 100))
+    return scales
+
+
+def choose_ranked(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
     """The newest run of each system (newest first), or those asked for, that were judged as the newest of them was."""
     newest: dict[str | None, Batch] = {}
     for batch in listed:
@@ -134,14 +139,14 @@ def choose(listed: Sequence[Batch], asked: set[str]) -> RunsRanked:
     return RunsRanked(kept, [run for run in runs if run not in same], [run for run in same if run not in kept])
 
 
-async def rank(
+async def rank_runs(
     container: Container,
     project: str,
     runs: Sequence[Batch],
     rubric: Rubric,
     *,
     rated: Hashable,
-    wait_seconds: float | None = WAIT_SECONDS,
+    wait_seconds: float | None = TURN_WAIT_SECONDS,
 ) -> Leaderboard | PendingComputation:
     """The places, once they are computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`."""
     key = ("leaderboard", *map(run_values.state_of, runs), rubric.digest, rated)
@@ -156,7 +161,7 @@ def pick_first(measures: Sequence[str]) -> str:
     return "overall" if "overall" in measures else measures[0] if measures else ""
 
 
-Row = tuple[Batch, Mapping[str, PlaceCell]]
+RankedRun = tuple[Batch, Mapping[str, PlaceCell]]
 
 
 def list_rows(
@@ -166,9 +171,9 @@ def list_rows(
     measures: Sequence[str],
     *,
     is_corrected: bool,
-) -> list[Row]:
+) -> list[RankedRun]:
     """Each run with its cells by measure."""
-    rows: list[Row] = []
+    rows: list[RankedRun] = []
     for number, run in enumerate(runs):
         cells = {}
         for name in measures:
@@ -197,11 +202,11 @@ def find_best(name: str, rubric: Rubric) -> float | None:
     return {FAULTY_TURNS: 0, **rubric.best}.get(name)
 
 
-def order_rows(rows: Sequence[Row], name: str, rubric: Rubric) -> list[Row]:
+def order_rows(rows: Sequence[RankedRun], name: str, rubric: Rubric) -> list[RankedRun]:
     """By the places on the measure, and where these are the same by the mean: the best first."""
     best = find_best(name, rubric)
 
-    def key(row: Row) -> tuple[float, float]:
+    def key(row: RankedRun) -> tuple[float, float]:
         cell = row[1][name]
         if cell.mean is None:
             return math.inf, 0.0

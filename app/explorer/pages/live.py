@@ -20,7 +20,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from saiten.core.wording import title_run
 from saiten_server.core.batch import Batch
 from saiten_server.core.errors import NotFound, StoreError
-from saiten_server.explorer.pages.exploration import read_number
+from saiten_server.explorer.pages.exploration import read_address_number
 from saiten_server.explorer.pages.runs import read_asked
 from saiten_server.platform.web.dependencies import Serving, read_cursor
 from saiten_server.platform.web.language import Speech, speech_of
@@ -36,7 +36,7 @@ logger = logging.getLogger("saiten.web")
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-MOST_RUNS = 50
+MOST_WATCHED_RUNS = 50
 MOST_STREAMS = 500
 """Of a process. Beyond them a page is told not to come back, and does without."""
 
@@ -85,7 +85,7 @@ async def follow_runs(
     # Before the store is asked, so that many at once are not let in together.
     opened.enter_context(places.take(project))
     find = partial(watch.look_at, project)
-    looked = await find(list(dict.fromkeys(run or ()))[:MOST_RUNS])
+    looked = await find(list(dict.fromkeys(run or ()))[:MOST_WATCHED_RUNS])
     runs = {run_id: found for run_id, found in looked.items() if found is not None}
     news = await find_news(request, container, project)
     if not runs and news is None:
@@ -120,7 +120,7 @@ async def find_news(request: Request, container: Container, project: str) -> New
         return News(count_runs, lambda count: say_news(speech, count))
     if (run_id := asked.get("results")) is not None:
         await container.batches.find(project, run_id)
-        known = read_number(asked.get("seen")) or 0
+        known = read_address_number(asked.get("seen")) or 0
 
         async def count_results() -> int:
             batch = await watch.look(project, run_id)
@@ -165,14 +165,14 @@ async def stream_events(
             if found is before or (found is not None and steady(found) == steady(before)):
                 continue
             changed = True
-            yield write("gone", {"id": run_id}) if found is None else write_event(found, show, say)
+            yield format_event("gone", {"id": run_id}) if found is None else write_event(found, show, say)
             if found is None or found.status in ENDS:
                 del open_runs[run_id]
             else:
                 open_runs[run_id] = found
         if news is not None and (count := await count_again(news, told)) != told:
             told, changed = count, True
-            yield write("news", {"text": news.say(count) if count else ""})
+            yield format_event("news", {"text": news.say(count) if count else ""})
         longest = min(LONGEST_POLL_SECONDS, watching.LONGEST_POLL_SECONDS)
         wait = watching.SHORTEST_POLL_SECONDS if changed else min(longest, wait * 1.5)
         if changed:
@@ -180,7 +180,7 @@ async def stream_events(
         elif clock() - sent_at >= watching.HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
             sent_at = clock()
-    yield write(OVER, {}, event_id=OVER)
+    yield format_event(OVER, {}, event_id=OVER)
 
 
 async def look_again(find: Find, runs: Mapping[str, Batch]) -> Mapping[str, Batch | None]:
@@ -204,11 +204,11 @@ async def count_again(news: News, told: int) -> int:
 def write_event(batch: Batch, show: Show, say: Show) -> bytes:
     """A run's progress, with a text for screen readers if it has ended."""
     if batch.status in ENDS:
-        return write("ended", {"id": batch.id, "html": show(batch), "said": say(batch)})
-    return write("progress", {"id": batch.id, "html": show(batch)})
+        return format_event("ended", {"id": batch.id, "html": show(batch), "said": say(batch)})
+    return format_event("progress", {"id": batch.id, "html": show(batch)})
 
 
-def write(name: str, data: Mapping[str, str], *, event_id: str | None = None) -> bytes:
+def format_event(name: str, data: Mapping[str, str], *, event_id: str | None = None) -> bytes:
     """One event."""
     retry = None if event_id else watching.RECONNECT_MILLISECONDS
     return format_sse_event(event=name, data_str=json.dumps(data, ensure_ascii=False), id=event_id, retry=retry)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from saiten_server.container import Container
 from saiten_server.platform.web.problems import title_of
 
-MOST_ROWS = 100
+MOST_TABLE_ROWS = 100
 MOST_LOOKED_AT = 100
 """On people's scale."""
 
@@ -63,10 +63,10 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         before=befores.get(batch.id),
         **await describe_baseline(container, project, batch),
         may_write=may_write(request),
-        is_open=batch.status not in run_values.ENDED,
+        is_open=batch.status not in run_values.ENDED_STATUSES,
         advice=WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE) if batch.status == "paused" else None,
         bill=make_bill(batch),
-        signatures=[(text, batch.signatures.get(text), explain(text)) for text in signatures_of(batch)],
+        signatures=[(text, batch.signatures.get(text), explain_signature(text)) for text in signatures_of(batch)],
         figures=figures,
         metadata={name: value for name, value in batch.metadata.items() if name not in {"system", "build"}},
     )
@@ -92,7 +92,7 @@ async def gather_figures(
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
     correlations, drawings, trend, people, simulated = await asyncio.gather(
-        correlate(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
+        correlate_aspects(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
         asyncio.gather(*(draw_histogram(container, speech, card, axis) for card in cards)),
         find_trend(
             container, project, speech, batch=batch, aspects=[*map(trended, cards), *trend_faulty(rubric, speech)]
@@ -168,7 +168,7 @@ async def correct(
 ) -> PeopleScale | None:
     """The judge's means corrected by people's ratings; None where people rated nothing of it, or it has not ended."""
     service = container.ratings.service
-    if batch.status not in run_values.ENDED:
+    if batch.status not in run_values.ENDED_STATUSES:
         return None
     if not await service.ratings.of_batch(project, batch.id, after=-1, limit=1):
         return None
@@ -196,7 +196,7 @@ async def correct(
         if one.rated
     ]
     by_aspect = {} if several else {name: one for each in found.systems.values() for name, one in each.aspects.items()}
-    return PeopleScale(tuple(rows[:MOST_ROWS]), by_aspect) if rows else None
+    return PeopleScale(tuple(rows[:MOST_TABLE_ROWS]), by_aspect) if rows else None
 
 
 def is_rated(found: Reliability | None) -> bool:
@@ -418,7 +418,7 @@ def shortfall(card: AspectCard) -> float:
     return -off / farthest / max(1, sum(level.count for level in card.levels))
 
 
-def explain(signature: str) -> list[tuple[str, str, str | None]]:
+def explain_signature(signature: str) -> list[tuple[str, str, str | None]]:
     """The signature's pieces: name, value and meaning, which is a message's id."""
     return [(name, value, meaning_of(name)) for name, value in read_signature(signature).items()]
 
@@ -453,7 +453,7 @@ ALONE = mark("The rubric has only one aspect, so there is nothing to correlate i
 TOO_MANY = mark(
     "The ratings have too many different values to be correlated on this page. Download the results instead."
 )
-NOTHING = mark("There are no results yet.")
+NO_RESULTS_YET = mark("There are no results yet.")
 
 
 class CorrelationCell(NamedTuple):
@@ -478,7 +478,7 @@ class Aspects(NamedTuple):
         return tuple(dict.fromkeys(cell.reason for row in self.rows for cell in row if cell.reason))
 
 
-async def correlate(
+async def correlate_aspects(
     container: Container, project: str, batch: Batch, names: Sequence[str], coefficient: str
 ) -> Aspects:
     """The matrix over the results that there are now."""
@@ -487,7 +487,7 @@ async def correlate(
     if len(names) < 2:
         return Aspects(why_not=ALONE)
     if not finished:
-        return Aspects(why_not=NOTHING)
+        return Aspects(why_not=NO_RESULTS_YET)
 
     async def work() -> Correlations | None:
         patterns = await container.dashboard.browser.count_patterns(project, batch.id, names, most=MOST_PATTERNS)

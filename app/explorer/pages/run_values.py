@@ -11,7 +11,7 @@ from saiten_server.comparison.links.values import StoredLink
 from saiten_server.comparison.service import Examination
 from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.rubric import Rubric
-from saiten_server.platform.computations import WAIT_SECONDS, PendingComputation
+from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.web.language import Speech, mark
 from saiten_server.runs.names import line_of, system_of
 from saiten_server.runs.service import BatchService
@@ -20,7 +20,7 @@ from saiten_server.runs.summary import SYSTEM
 if TYPE_CHECKING:
     from saiten_server.container import Container
 
-ENDED = ("completed", "cancelled")
+ENDED_STATUSES = ("completed", "cancelled")
 
 SPARE = 20
 """Extra runs to read if no system is named: no filter excludes those that name one."""
@@ -58,7 +58,7 @@ Both = tuple[Batch, Batch]
 
 def find_obstacle(both: Both) -> dict[str, Any] | None:
     """Why there is no comparison of two runs by one rubric, as an outcome of the page; None if there may be one."""
-    open_ones = [batch for batch in both if batch.status not in ENDED]
+    open_ones = [batch for batch in both if batch.status not in ENDED_STATUSES]
     if open_ones:
         return {"outcome": "open", "waiting": open_ones}
     empty = [batch for batch in both if not batch.counts.scored + batch.counts.partial]
@@ -81,7 +81,7 @@ async def examine(
     rated: Hashable,
     mismatch: bool = False,
     link: StoredLink | None = None,
-    wait_seconds: float | None = WAIT_SECONDS,
+    wait_seconds: float | None = TURN_WAIT_SECONDS,
 ) -> Examination | PendingComputation:
     """The comparison, once it is computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`.
     Raises SignatureMismatch, and InvalidRequest for a link of other judges."""
@@ -106,14 +106,14 @@ def state_of(batch: Batch) -> tuple[object, ...]:
 CHART_WAIT_SECONDS = 0.15
 """How long a page waits for its charts. The engine takes longer to start, so no page waits for the first chart."""
 
-PLACE = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
+COMPUTING = Markup('<p class="computing soft"><span class="lead">{}</span></p>')
 
 
 async def paint(container: Container, speech: Speech, spec: Mapping[str, Any]) -> Markup:
     """The chart, or a placeholder; a page with placeholders reloads itself."""
     drawn = await container.dashboard.charts.draw_soon(spec, CHART_WAIT_SECONDS)
     if drawn is None:
-        return PLACE.format(speech.say(mark("The chart is being drawn")))
+        return COMPUTING.format(speech.say(mark("The chart is being drawn")))
     return Markup(drawn)  # noqa: S704 (the renderer keeps nothing but shapes and texts)
 
 

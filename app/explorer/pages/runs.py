@@ -20,7 +20,7 @@ from saiten_server.core.reliability import AspectValidation
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages import home, run_values
 from saiten_server.explorer.pages.run_values import examine
-from saiten_server.explorer.pages.verdict import MOST_NAMED, make_tables
+from saiten_server.explorer.pages.verdict import MOST_NAMED_ASPECTS, make_tables
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, read_cursor, write_cursor
 from saiten_server.platform.web.language import Speech, query, speech_of
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-PAGE = 25
+RUNS_PAGE = 25
 STATUSES: tuple[BatchStatus, ...] = get_args(BatchStatus)
-LONGEST = 200
+MOST_FILTER_CHARACTERS = 200
 """Most characters of a filter."""
 
 
@@ -76,8 +76,8 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
-    found = await container.batches.list(project, asked.filter(), after=after, limit=PAGE + 1)
-    batches = found[:PAGE]
+    found = await container.batches.list(project, asked.filter(), after=after, limit=RUNS_PAGE + 1)
+    batches = found[:RUNS_PAGE]
     # By rubric and version, that of the newest run first: within a group all have the same aspects.
     groups: dict[str, list[Batch]] = {}
     for batch in batches:
@@ -120,7 +120,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         judges_of=partial(run_names.judges_of, container),
         watch=watch(asked, batches) if after is None else None,
         first=None if after is None else asked.address(),
-        following=asked.address(write_cursor(batches[-1].created_at, batches[-1].id)) if len(found) > PAGE else None,
+        following=address_following(asked, found),
         cleared=query("/", baseline=asked.baseline, candidate=asked.candidate),
         origin=str(request.base_url).rstrip("/"),
     )
@@ -130,6 +130,14 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     if above.is_pending:
         response.background.add_task(gather, wait_seconds=0.0)
     return response
+
+
+def address_following(asked: RunsQuery, found: Sequence[Batch]) -> str | None:
+    """The address of the page after these runs; None on the last one."""
+    if len(found) <= RUNS_PAGE:
+        return None
+    last = found[RUNS_PAGE - 1]
+    return asked.address(write_cursor(last.created_at, last.id))
 
 
 def watch(asked: RunsQuery, batches: Sequence[Batch]) -> str:
@@ -170,7 +178,7 @@ async def describe_group(
 
 def read_asked(request: Request) -> RunsQuery:
     """The parameters; invalid values are ignored."""
-    given = {name: request.query_params.get(name, "").strip()[:LONGEST] for name in vars(RunsQuery())}
+    given = {name: request.query_params.get(name, "").strip()[:MOST_FILTER_CHARACTERS] for name in vars(RunsQuery())}
     if given["status"] not in STATUSES:
         given["status"] = ""
     return RunsQuery(**given)
@@ -189,7 +197,7 @@ State = Literal["known", "computing", "mismatch", "unknown"]
 
 
 class Glance(NamedTuple):
-    """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED` aspects each, by
+    """A run and the one it is compared with. `worse` and `better` hold at most `MOST_NAMED_ASPECTS` aspects each, by
     name, with what is known of the judge; `more_…` counts the others. The explorer explains `unknown`."""
 
     batch: Batch
@@ -225,7 +233,9 @@ async def look_above(
 ) -> Above:
     """The comparisons of these pairs, worse ones first, and the best systems of the runs that are ranked; the last two
     as of `examine`."""
-    glances = [await look(container, project, speech, both, rated=rated, wait_seconds=wait_seconds) for both in pairs]
+    glances = [
+        await look_at_newest(container, project, speech, both, rated=rated, wait_seconds=wait_seconds) for both in pairs
+    ]
     best, ranking = await home.find_best_systems(
         container, project, speech, ranked, rated=rated, wait_seconds=wait_seconds
     )
@@ -264,7 +274,7 @@ def fall_between(then: Spread, now: Spread, best: int | None) -> float:
     return fall / error if error else math.copysign(math.inf, fall) if fall else 0.0
 
 
-async def look(
+async def look_at_newest(
     container: Container,
     project: str,
     speech: Speech,
@@ -293,5 +303,5 @@ async def look(
     worse, better = (
         [(row.name, trust[row.id]) for row in rows if row.measure.verdict == verdict] for verdict in ("worse", "better")
     )
-    more = (max(0, len(found) - MOST_NAMED) for found in (worse, better))
-    return Glance(batch, before, "known", worse[:MOST_NAMED], better[:MOST_NAMED], *more)
+    more = (max(0, len(found) - MOST_NAMED_ASPECTS) for found in (worse, better))
+    return Glance(batch, before, "known", worse[:MOST_NAMED_ASPECTS], better[:MOST_NAMED_ASPECTS], *more)

@@ -221,7 +221,7 @@ async def find_trend(
         return None
     key = ("trend", batch.rubric, *map(run_values.state_of, batches))
     summaries = await container.dashboard.computations.get(
-        project, key, lambda: container.batches.summaries(project, batches), wait_seconds=WAIT_SECONDS
+        project, key, lambda: container.batches.summaries(project, batches), wait_seconds=TREND_WAIT_SECONDS
     )
     if isinstance(summaries, PendingComputation):
         return summaries
@@ -284,7 +284,7 @@ async def draw_panels(
     ]
 
 
-WAIT_SECONDS = 1.0
+TREND_WAIT_SECONDS = 1.0
 
 
 def ways_of(batch: Batch) -> frozenset[tuple[tuple[str, str], ...]]:

@@ -60,8 +60,8 @@ async def give_verdict(
     page["kept"] = kept
     if kept is not None:
         page |= {
-            "kept_reasons": [(reason, name_of(reason, names)) for reason in kept.reasons],
-            "kept_rules": [(rule, name_of(rule, names)) for rule in kept.rules],
+            "kept_reasons": [(reason, subject_of(reason, names)) for reason in kept.reasons],
+            "kept_rules": [(rule, subject_of(rule, names)) for rule in kept.rules],
         }
     obstacle = run_values.find_obstacle(both)
     if obstacle is not None:
@@ -96,7 +96,7 @@ async def find_kept(
     return newest[0] if newest else None
 
 
-def name_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
+def subject_of(named: GateReason | GateRule, names: Mapping[str, str]) -> str:
     """What a rule or a reason is about: an aspect by its name, findings by their code, else the measure."""
     if named.aspect is not None:
         return names.get(named.aspect, named.aspect)
@@ -140,7 +140,7 @@ async def make_report(
     }
 
 
-MOST_NAMED = 3
+MOST_NAMED_ASPECTS = 3
 """Aspects that a sentence names; of more it names one less and counts the others."""
 
 SEPARATORS = {"ja": "、"}
@@ -205,10 +205,10 @@ def effect_of(measure: Measure) -> str | None:
 def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:
     """The measures with that verdict in one phrase; empty if there are none."""
     names = [row.name for row in rows if row.measure.verdict == verdict]
-    if len(names) <= MOST_NAMED:
+    if len(names) <= MOST_NAMED_ASPECTS:
         return format_list(names, locale=speech.language)
-    _, shown = speech.say, SEPARATORS.get(speech.language, ", ").join(names[: MOST_NAMED - 1])
-    return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED + 1)
+    _, shown = speech.say, SEPARATORS.get(speech.language, ", ").join(names[: MOST_NAMED_ASPECTS - 1])
+    return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED_ASPECTS + 1)
 
 
 def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:

@@ -79,7 +79,7 @@ CONFIG: dict[str, Any] = {
     "text": {"align": "left", "baseline": "middle", "color": INK, "fontSize": TEXT},
 }
 
-MOST_CHARACTERS = 1_000
+MOST_LABEL_CHARACTERS = 1_000
 """The most characters of a text that are used: no chart has room for more."""
 
 JOINERS = frozenset("\u200c\u200d")
@@ -94,7 +94,7 @@ def sanitize(text: str) -> str:
     return "".join(character if character in JOINERS else printable(character) for character in text)
 
 
-def measure(text: str, size: float = TEXT) -> float:
+def measure_width(text: str, size: float = TEXT) -> float:
     """About how many pixels the text takes."""
     return size * sum(map(em, text))
 
@@ -114,8 +114,8 @@ def em(character: str) -> float:
 
 def fit(text: str, room: float, size: float = TEXT) -> str:
     """The text, or as much of its beginning as fits into `room` pixels, with an ellipsis."""
-    text = sanitize(text[:MOST_CHARACTERS])
-    if measure(text, size) <= room:
+    text = sanitize(text[:MOST_LABEL_CHARACTERS])
+    if measure_width(text, size) <= room:
         return text
     left, kept = room / size - em(ELLIPSIS), ""
     for character in text:
@@ -129,8 +129,8 @@ def fit(text: str, room: float, size: float = TEXT) -> str:
 def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
     """The text in at most so many lines of so many pixels, broken at spaces where there are some, else anywhere; the
     last has an ellipsis where it does not fit."""
-    rest, lines = sanitize(text[:MOST_CHARACTERS]), list[str]()
-    while len(lines) < most - 1 and measure(rest, size) > room:
+    rest, lines = sanitize(text[:MOST_LABEL_CHARACTERS]), list[str]()
+    while len(lines) < most - 1 and measure_width(rest, size) > room:
         width, end = 0.0, 0
         for character in rest:
             width += size * em(character)
@@ -148,8 +148,8 @@ def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
 
 def fit_ends(text: str, room: float, size: float = TEXT) -> str:
     """The text, or its beginning and its end: builds of one series differ in the end."""
-    text = sanitize(text[:MOST_CHARACTERS])
-    if measure(text, size) <= room:
+    text = sanitize(text[:MOST_LABEL_CHARACTERS])
+    if measure_width(text, size) <= room:
         return text
     half = (room + size * em(ELLIPSIS)) / 2
     return fit(text, half, size) + fit(text[::-1], half, size)[-2::-1].lstrip()
@@ -168,7 +168,7 @@ def write_interval(low: float, high: float, *, signed: bool = False) -> str:
 
 
 Spec = dict[str, Any]
-Row = dict[str, Any]
+ChartRow = dict[str, Any]
 
 UNSIGNED_ZERO = "datum.value === 0 ? '0' : datum.label"
 
@@ -215,17 +215,17 @@ class Ruler:
         return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def layer(name: str, mark: Mapping[str, Any], rows: Sequence[Row], **channels: Spec) -> Spec:
+def layer(name: str, mark: Mapping[str, Any], rows: Sequence[ChartRow], **channels: Spec) -> Spec:
     """Marks of one kind; `name` is their class in the SVG, as `chart-NAME`."""
     return {"name": name, "data": {"values": list(rows)}, "mark": dict(mark), "encoding": channels}
 
 
-def letters(name: str, rows: Sequence[Row], x: Spec, y: Spec, **look: Any) -> Spec:
+def letters(name: str, rows: Sequence[ChartRow], x: Spec, y: Spec, **look: Any) -> Spec:
     """Texts, from the rows' field `text`."""
     return layer(name, {"type": "text", **look}, rows, x=x, y=y, text={"field": "text", "type": "nominal"})
 
 
-def small(name: str, rows: Sequence[Row], x: Spec, y: Spec, **look: Any) -> Spec:
+def small(name: str, rows: Sequence[ChartRow], x: Spec, y: Spec, **look: Any) -> Spec:
     """Small, soft texts: figures, legends and notes."""
     return letters(name, rows, x, y, **{"fontSize": SMALL, "color": INK_SOFT} | look)
 
@@ -235,7 +235,7 @@ def span(x: Ruler, y: Ruler, start: str = "left", end: str = "right") -> dict[st
     return {"x": x.at(start), "x2": {"field": end}, "y": y.at("top"), "y2": {"field": "bottom"}}
 
 
-def draw_grid(rows: Sequence[Row], x: Ruler, y: Ruler) -> list[Spec]:
+def draw_grid(rows: Sequence[ChartRow], x: Ruler, y: Ruler) -> list[Spec]:
     """Lines at the ticks and a darker one at zero, from `top` to `bottom` of each row: texts between stand free."""
     ends = [{"top": row["top"], "bottom": row["bottom"]} for row in rows]
     lines = [{**end, "at": tick} for end in ends for tick in x.ticks if tick]
@@ -296,13 +296,13 @@ def choose_form(ticks: Sequence[float], *, signed: bool = False) -> str:
     return f"{'+' if signed else ''},.{digits}f"
 
 
-def flow(texts: Sequence[str], width: float, sign: float = 18, line: float = 18) -> tuple[list[Row], float]:
+def flow(texts: Sequence[str], width: float, sign: float = 18, line: float = 18) -> tuple[list[ChartRow], float]:
     """Entries of a legend in lines: rows with x and y of the sign's left middle, and the height of all."""
-    rows: list[Row] = []
+    rows: list[ChartRow] = []
     x, y = 0.0, line / 2
     for number, text in enumerate(texts):
         shown = fit(text, width - sign, SMALL)
-        room = sign + measure(shown, SMALL)
+        room = sign + measure_width(shown, SMALL)
         if x and x + room > width:
             x, y = 0.0, y + line
         rows.append({"number": number, "x": x, "y": y, "from": x + sign - TEXT / 3, "text": shown})

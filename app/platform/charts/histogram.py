@@ -13,14 +13,14 @@ from saiten_server.platform.charts.canvas import (
     SERIES,
     SMALL,
     ChartLabels,
-    Row,
+    ChartRow,
     Ruler,
     Spec,
     layer,
-    measure,
+    measure_width,
 )
 
-WIDTH, STEP, BAR, LINE, APART = 260, 22, 14, 14, 6
+WIDTH, BAR_STEP, BAR, LINE, PANEL_GAP = 260, 22, 14, 14, 6
 LABEL_SHARE, MOST_LINES = 0.38, 2
 """Of the width, where several charts stand on one axis, and at most otherwise; and lines of a label."""
 
@@ -57,8 +57,12 @@ def build_histogram(
         return canvas.say_nothing(labels, width)
     rows = make_rows(levels, unrated, labels.unrated, width)
     texts = [{**row, "text": line, "y": y} for row in rows for line, y in zip(row["lines"], row["ys"], strict=True)]
-    left = LABEL_SHARE * width if axis else max(measure(text["text"]) for text in texts)
-    right = max(measure(row["figure"], SMALL) for row in rows) + 8 if axis is None else measure("8,888 (88%)", SMALL)
+    left = LABEL_SHARE * width if axis else max(measure_width(text["text"]) for text in texts)
+    right = (
+        max(measure_width(row["figure"], SMALL) for row in rows) + 8
+        if axis is None
+        else measure_width("8,888 (88%)", SMALL)
+    )
     height = rows[-1]["end"]
     most = max(1, *(row["count"] for row in rows)) if axis is None else max(1, axis.most)
     x, y = Ruler(0, most), canvas.pixels(height, 0)
@@ -79,18 +83,18 @@ def build_histogram(
     return canvas.frame(layers, labels, width=max(40.0, width - left - 8 - right), height=height, margins=margins)
 
 
-def make_rows(levels: Sequence[tuple[str, int]], unrated: int, unrated_label: str, width: int) -> list[Row]:
+def make_rows(levels: Sequence[tuple[str, int]], unrated: int, unrated_label: str, width: int) -> list[ChartRow]:
     """A row per bar, with its position, and the lines of its label with theirs."""
     rated = sum(count for _, count in levels)
     named = [(name, count, f"{count:,}" + (f" ({count / rated:.0%})" if rated else ""), True) for name, count in levels]
     if unrated:
         named.append((unrated_label, unrated, f"{unrated:,}", False))
-    rows: list[Row] = []
+    rows: list[ChartRow] = []
     start = 0.0
     for label, count, figure, is_rated in named:
         lines = canvas.wrap(label, LABEL_SHARE * width, MOST_LINES)
-        start += 0 if is_rated or not levels else APART
-        room = STEP + LINE * (len(lines) - 1)
+        start += 0 if is_rated or not levels else PANEL_GAP
+        room = BAR_STEP + LINE * (len(lines) - 1)
         middle = start + room / 2
         rows.append(
             {

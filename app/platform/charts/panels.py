@@ -14,8 +14,8 @@ from saiten_server.platform.charts.canvas import (
     SERIES,
     SMALL,
     ChartLabels,
+    ChartRow,
     Margins,
-    Row,
     Ruler,
     Spec,
     fit,
@@ -32,11 +32,11 @@ CELL, LONGEST_NAME = 44, 190
 DARK = 0.62
 """The figure of a cell with a greater |r| is written in the surface's colour."""
 
-SCATTER, MOST_DOTS, FIELDS = 240, 2000, 28
+SCATTER, MOST_DOTS, DENSITY_BINS = 240, 2000, 28
 """The sides of a scatter plot in pixels; with more items their density is drawn, in so many fields per side."""
 
 FEW_VALUES, BINS = 25, 12
-STEP = 0.25
+MOVED_PART = 0.25
 """Of the least gap between values: how far a point may be moved, so that none hides another."""
 
 LINE_STEP, BAR_STEP = 20, 34
@@ -59,7 +59,7 @@ def build_matrix(
     """Correlations of aspects, `lower` below the diagonal, `upper` above it. `shown` are the labels of the names."""
     if len(names) < 2:
         return canvas.say_nothing(labels, 320)
-    cells: list[Row] = []
+    cells: list[ChartRow] = []
     for (row, one), (column, other) in product(enumerate(names), repeat=2):
         if row != column:
             value = (lower if row > column else upper).get(one, {}).get(other)
@@ -80,7 +80,7 @@ def build_matrix(
     across, down = canvas.pixels(0, side), canvas.pixels(side, 0)
     sides = canvas.span(across, down)
     shade = {"field": "shade", "type": "quantitative", "scale": None}
-    named: list[Row] = [
+    named: list[ChartRow] = [
         {"at": (number + 0.5) * CELL, "text": fit(shown.get(name, name), LONGEST_NAME)}
         for number, name in enumerate(names)
     ]
@@ -98,7 +98,7 @@ def build_matrix(
         letters("rows", named, {"value": -6}, down.at("at"), align="right"),
         letters("columns", named, across.at("at"), {"value": side + 8}, align="right", angle=-40),
     ]
-    longest = max(canvas.measure(row["text"]) for row in named) + 8
+    longest = max(canvas.measure_width(row["text"]) for row in named) + 8
     margins = Margins(left=longest, right=4, top=4, bottom=0.65 * longest + 14)
     return frame(layers, labels, width=side, height=side, margins=margins)
 
@@ -162,7 +162,7 @@ def rule(ends: Range, title: str, *, grid: bool = True) -> Ruler:
 
 def draw_density(x: Floats, y: Floats, across: Ruler, up: Ruler) -> Spec:
     """Fields whose darkness is the logarithm of the number of their items."""
-    counts, lefts, lows = np.histogram2d(x, y, FIELDS, [(across.low, across.high), (up.low, up.high)])
+    counts, lefts, lows = np.histogram2d(x, y, DENSITY_BINS, [(across.low, across.high), (up.low, up.high)])
     most = np.log1p(counts.max())
     rows = [
         {
@@ -198,10 +198,11 @@ def is_coarse(values: Floats) -> bool:
 
 
 def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Floats:
-    """The values, shape (n,), moved by up to STEP of their least gap where they are few, and reflected at the ends."""
+    """The values, shape (n,), moved by up to MOVED_PART of their least gap where they are few, and reflected at
+    the ends."""
     if not is_coarse(values):
         return values
-    moved = values + generator.uniform(-STEP, STEP, len(values)) * np.diff(np.unique(values)).min()
+    moved = values + generator.uniform(-MOVED_PART, MOVED_PART, len(values)) * np.diff(np.unique(values)).min()
     low, high = ends
     inward: Floats = np.where(moved < low, 2 * low - moved, np.where(moved > high, 2 * high - moved, moved))
     return inward
@@ -211,15 +212,15 @@ def build_spreads(
     values: Sequence[tuple[str, Floats]], reach: Range, axis: str, labels: ChartLabels, *, width: int
 ) -> Spec:
     """A row per label and values (n,) without NaN: 5 to 95 % thin, the middle half thick, the mean a dot."""
-    rows: list[Row] = []
+    rows: list[ChartRow] = []
     for number, (name, held) in enumerate(values):
-        row: Row = {"text": fit(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}
+        row: ChartRow = {"text": fit(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}
         if len(held):
             low, lower, upper, high = map(float, np.quantile(held, [0.05, 0.25, 0.75, 0.95]))
             row |= {"low": low, "lower": lower, "upper": upper, "high": high, "mean": float(held.mean())}
         rows.append(row)
     height = LINE_STEP * len(rows)
-    left = max([0.0, *(canvas.measure(row["text"], SMALL) for row in rows)]) + 8
+    left = max([0.0, *(canvas.measure_width(row["text"], SMALL) for row in rows)]) + 8
     x, y = rule(reach, axis), canvas.pixels(height, 0).at("y")
     known = [row for row in rows if row["mean"] is not None]
     empty = [{**row, "text": canvas.DASH} for row in rows if row["mean"] is None]
@@ -239,10 +240,10 @@ def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: 
     """A bar per pair of label and parts that add up to the whole; a text instead of parts replaces the bar."""
     if not bars:
         return canvas.say_nothing(labels, width)
-    left = max(canvas.measure(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
+    left = max(canvas.measure_width(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
     inner = width - left - 14
-    rows, reasons = list[Row](), list[Row]()
-    pieces: dict[tuple[str, str, str], list[Row]] = {}
+    rows, reasons = list[ChartRow](), list[ChartRow]()
+    pieces: dict[tuple[str, str, str], list[ChartRow]] = {}
     for number, (name, parts) in enumerate(bars):
         middle = BAR_STEP * (number + 0.5)
         row = {"y": middle, "top": middle - 11, "bottom": middle + 11}

@@ -36,7 +36,7 @@ ATTRIBUTES = frozenset(
 """The only attributes that are kept, so that no id, link, style or handler reaches a page."""
 
 DEFAULTS = {("opacity", "1"), ("transform", "translate(0,0)")}
-UNSEEN = frozenset({"", "M0,0h0v0h0Z"})
+EMPTY_PATHS = frozenset({"", "M0,0h0v0h0Z"})
 LONG_FRACTION = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 NAMED = re.compile(r"\b(\w+)_marks\b")
 ENDS = (".", "。", "!", "！", "?", "？", ":", "：")
@@ -153,7 +153,7 @@ def clean_svg(drawn: str, *, title: str, description: str) -> str:
     # The renderer wrote it a moment ago, of texts that it escapes: there is no document type to attack with.
     root = ElementTree.fromstring(drawn)  # noqa: S314
     content = ElementTree.Element("g", {"aria-hidden": "true"})
-    content.extend(part for child in root for part in keep(child))
+    content.extend(part for child in root for part in keep_visible(child))
     image = ElementTree.Element("svg", {"xmlns": SVG, "class": "chart"})
     image.attrib |= {name: root.get(name, "") for name in ("viewBox", "width")}
     if label := join_label(title, description):
@@ -171,14 +171,14 @@ def join_label(title: str, description: str) -> str:
     return between.join(part for part in (title, description) if part)
 
 
-def keep(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
+def keep_visible(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
     """The visible part of an element: itself, its children where it is a plain group, or nothing."""
     tag = element.tag.removeprefix(f"{{{SVG}}}")
     if tag not in ELEMENTS or element.get("display") == "none" or is_unseen(tag, element):
         return
     kept = ElementTree.Element(tag, dict(keep_attributes(element)))
     kept.text = element.text if tag in {"text", "tspan"} else None
-    kept.extend(part for child in element for part in keep(child))
+    kept.extend(part for child in element for part in keep_visible(child))
     if tag != "g":
         yield kept
     elif not kept.attrib:
@@ -192,7 +192,7 @@ def is_unseen(tag: str, element: ElementTree.Element) -> bool:
     if tag != "path":
         return False
     bare = "fill" not in element.keys() and "stroke" not in element.keys()  # noqa: SIM118 - not a mapping
-    return element.get("d", "") in UNSEEN or (element.get("class") == "background" and bare)
+    return element.get("d", "") in EMPTY_PATHS or (element.get("class") == "background" and bare)
 
 
 def keep_attributes(element: ElementTree.Element) -> Iterator[tuple[str, str]]:

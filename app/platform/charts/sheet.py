@@ -19,7 +19,7 @@ from saiten_server.platform.charts.canvas import (
     TEXT,
     Spec,
     fit_ends,
-    measure,
+    measure_width,
     sanitize,
 )
 from saiten_server.platform.charts.render import draw_svg, sanitize_spec
@@ -34,17 +34,17 @@ FAMILIES = (
 SCALE = 2.0
 """Pixels of a PNG per pixel of the sheet."""
 
-EDGE, BETWEEN, LEAST, WIDEST = 24, 28, 260, 1240
+SHEET_MARGIN, BETWEEN, LEAST, WIDEST = 24, 28, 260, 1240
 TITLE = 17
 LINE_HEIGHT = 1.4
 """Times the size of the text."""
 
 LONGEST_NAME = 190
-UNKNOWN = "\U0010ffff"
+MISSING_GLYPH = "\U0010ffff"
 """A noncharacter, for which no font has a glyph."""
 
 BOX = "□"
-MOST_TESTED, MOST_NAMED = 1_000, 8
+MOST_TESTED, MOST_NAMED_CHARACTERS = 1_000, 8
 
 
 @dataclass(frozen=True)
@@ -101,20 +101,20 @@ def write_sheet(sheet: ChartSheet, path: Path | str) -> None:
 
 def compose(sheet: ChartSheet) -> str:
     """The sheet as one self-contained SVG document."""
-    blocks = [write_lines(break_lines(sheet.title, WIDEST, TITLE), TITLE, INK, bold=True)]
+    blocks = [draw_text_lines(break_lines(sheet.title, WIDEST, TITLE), TITLE, INK, bold=True)]
     for section in sheet.sections:
-        heading = [write_lines(break_lines(section.heading, WIDEST, TEXT + 2), TEXT + 2, INK, bold=True)]
+        heading = [draw_text_lines(break_lines(section.heading, WIDEST, TEXT + 2), TEXT + 2, INK, bold=True)]
         charts = [draw_chart(spec) for spec in section.charts]
         notes = [line for note in section.notes for line in break_lines(note, WIDEST, SMALL)]
         parts = [*(heading if section.heading else ()), *([flow_boxes(charts)] if charts else ())]
-        blocks.append(stack([*parts, *([write_lines(notes, SMALL, INK_SOFT)] if notes else ())], gap=10))
+        blocks.append(stack([*parts, *([draw_text_lines(notes, SMALL, INK_SOFT)] if notes else ())], gap=10))
     whole = stack(blocks, gap=BETWEEN)
-    width, height = whole.width + 2 * EDGE, whole.height + 2 * EDGE
+    width, height = whole.width + 2 * SHEET_MARGIN, whole.height + 2 * SHEET_MARGIN
     document = (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={quoteattr(sanitize(sheet.title))} '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'font-family="{", ".join(FAMILIES)}"><rect width="100%" height="100%" fill="var(--surface)"/>'
-        f'<g transform="translate({EDGE},{EDGE})">{whole.svg}</g></svg>\n'
+        f'<g transform="translate({SHEET_MARGIN},{SHEET_MARGIN})">{whole.svg}</g></svg>\n'
     )
     for name, colour in LIGHT.items():
         document = document.replace(f'"var({name})"', f'"{colour}"')
@@ -130,9 +130,9 @@ def draw_chart(spec: Spec) -> PlacedChart:
     chart = PlacedChart(drawn.replace("<svg ", f'<svg height="{height:.2f}" ', 1), width, height)
     room = max(width, LEAST)
     title = break_lines(spec["usermeta"]["title"], room, TEXT) if spec["usermeta"]["title"] else []
-    above = [write_lines(title, TEXT, INK, bold=True)] if title else []
+    above = [draw_text_lines(title, TEXT, INK, bold=True)] if title else []
     lines = [line for text in spec["description"].splitlines() for line in break_lines(text, room, SMALL)]
-    return stack([*above, *([write_lines(lines, SMALL, INK_SOFT)] if lines else ()), chart], gap=4)
+    return stack([*above, *([draw_text_lines(lines, SMALL, INK_SOFT)] if lines else ()), chart], gap=4)
 
 
 def flow_boxes(boxes: Sequence[PlacedChart]) -> PlacedChart:
@@ -160,7 +160,7 @@ def stack(boxes: Sequence[PlacedChart], *, gap: float, beside: bool = False) -> 
     return PlacedChart(svg, end - gap, height) if beside else PlacedChart(svg, width, end - gap)
 
 
-def write_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = False) -> PlacedChart:
+def draw_text_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = False) -> PlacedChart:
     """Texts one below the other."""
     weight = ' font-weight="bold"' if bold else ""
     step = LINE_HEIGHT * size
@@ -168,7 +168,9 @@ def write_lines(lines: Sequence[str], size: float, colour: str, *, bold: bool = 
         f'<text y="{step * number + size:.2f}" font-size="{size}" fill="{colour}"{weight}>{escape(line)}</text>'
         for number, line in enumerate(lines)
     ]
-    return PlacedChart("".join(texts), max((measure(line, size) for line in lines), default=0.0), step * len(lines))
+    return PlacedChart(
+        "".join(texts), max((measure_width(line, size) for line in lines), default=0.0), step * len(lines)
+    )
 
 
 def break_lines(text: str, room: float, size: float) -> list[str]:
@@ -176,11 +178,13 @@ def break_lines(text: str, room: float, size: float) -> list[str]:
     lines, line = [], ""
     for word in sanitize(text).split(" "):
         joined = f"{line} {word}" if line else word
-        if line and measure(joined, size) > room:
+        if line and measure_width(joined, size) > room:
             lines.append(line)
             joined = word
-        while measure(joined, size) > room and len(joined) > 1:
-            cut = next(end for end in range(len(joined), 0, -1) if end == 1 or measure(joined[:end], size) <= room)
+        while measure_width(joined, size) > room and len(joined) > 1:
+            cut = next(
+                end for end in range(len(joined), 0, -1) if end == 1 or measure_width(joined[:end], size) <= room
+            )
             lines.append(joined[:cut])
             joined = joined[cut:]
         line = joined
@@ -208,7 +212,7 @@ def label_names(names: Iterable[str], path: Path | str) -> tuple[dict[str, str],
         labels[name] = f"#{lost[name]} {text}" if name in lost else text
     if not lost:
         return labels, []
-    some = " ".join(sorted(missing)[:MOST_NAMED]) + (" …" if len(missing) > MOST_NAMED else "")
+    some = " ".join(sorted(missing)[:MOST_NAMED_CHARACTERS]) + (" …" if len(missing) > MOST_NAMED_CHARACTERS else "")
     listed = ", ".join(f"#{number} {printable(name)}" for name, number in lost.items())
     return labels, [f"no font here has {some}: install one such as Noto Sans CJK. Drawn as {BOX} are {listed}"]
 
@@ -216,7 +220,7 @@ def label_names(names: Iterable[str], path: Path | str) -> tuple[dict[str, str],
 def find_missing(characters: Iterable[str]) -> frozenset[str]:
     """The characters without a glyph in any font of this machine, which are drawn like a noncharacter."""
     tested = [one for one in characters if not one.isascii() and one != BOX][:MOST_TESTED]
-    unknown = draw_character(UNKNOWN) if tested else b""
+    unknown = draw_character(MISSING_GLYPH) if tested else b""
     return frozenset(one for one in tested if draw_character(one) == unknown)
 
 

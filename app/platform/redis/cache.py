@@ -24,7 +24,7 @@ from saiten_server.platform.tasks import cancel_for_good
 
 logger = logging.getLogger("saiten.cache")
 
-VALUES = "saiten:call:"
+VALUE_PREFIX = "saiten:call:"
 FLIGHTS = "saiten:flight:"
 
 MOST_AT_ONCE = 100
@@ -102,7 +102,7 @@ class RedisCallCache(CallCache):
         self._quiet_until = -math.inf
 
     async def get(self, key: str) -> bytes | None:
-        found = await self._commands(lambda pipe: pipe.get(name(VALUES, key)))
+        found = await self._commands(lambda pipe: pipe.get(name(VALUE_PREFIX, key)))
         return found if isinstance(found, bytes) else None
 
     async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
@@ -133,7 +133,7 @@ class RedisCallCache(CallCache):
 
     async def forget(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), FORGOTTEN_AT_ONCE):
-            names = [name(VALUES, key) for key in keys[start : start + FORGOTTEN_AT_ONCE]]
+            names = [name(VALUE_PREFIX, key) for key in keys[start : start + FORGOTTEN_AT_ONCE]]
             if not isinstance(await self._commands(methodcaller("unlink", *names)), int):
                 raise StoreUnavailable(Message("redis-not-removed"))
 
@@ -147,7 +147,7 @@ class RedisCallCache(CallCache):
 
     def _eval(self, script: str, key: str, *arguments: Any) -> Command:
         """A script's run on the key's value and lock, with the owner as the first argument."""
-        return lambda pipe: pipe.eval(script, 2, name(VALUES, key), name(FLIGHTS, key), self._owner, *arguments)
+        return lambda pipe: pipe.eval(script, 2, name(VALUE_PREFIX, key), name(FLIGHTS, key), self._owner, *arguments)
 
     def _hold(self, key: str) -> None:
         self._flights.add(key)

@@ -28,7 +28,7 @@ KEPT_SECONDS = 3600
 HEARTBEAT_SECONDS = 3.0
 OVERDUE_SECONDS = 5.0
 """A process with calls under way that was silent for this long is assumed to have only its share of them."""
-RETRY_SECONDS = 0.02
+ASK_AGAIN_SECONDS = 0.02
 """When to ask again where the others have all the calls under way, and none that ends here would tell of a place."""
 LOST_SECONDS = 5.0
 """For so long after a failure Redis is not looked for again."""

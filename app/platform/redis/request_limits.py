@@ -94,10 +94,10 @@ logger = logging.getLogger("saiten.limits")
 LOST_SECONDS = 2.0
 """For so long after a failure Redis is not looked for again."""
 
-AT_ONCE = 8
+EXCHANGES_AT_ONCE = 8
 """Exchanges with Redis under way. A burst of hundreds would open as many connections, and take that for an outage."""
 
-PREFIX = "saiten:requests"
+LIMITS_PREFIX = "saiten:requests"
 
 
 class RedisRequestLimiter:
@@ -112,14 +112,14 @@ class RedisRequestLimiter:
         storage = RedisStorage(
             "redis://",
             implementation="redispy",
-            key_prefix=PREFIX,
+            key_prefix=LIMITS_PREFIX,
             connection_pool=client.connection_pool,  # type: ignore[arg-type]
         )
         self._shared = MovingWindowRateLimiter(storage)
         self._own = MemoryRequestLimiter()
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(EXCHANGES_AT_ONCE)
         self._outage = RedisOutage(
-            lambda: client.exists(PREFIX),
+            lambda: client.exists(LIMITS_PREFIX),
             user="limits",
             instead="each process counts for itself",
             logger=logger,

@@ -25,7 +25,7 @@ MOST_KEYS = 512
 
 LONGEST_KEY = 128
 
-LINGER_SECONDS = 0.02
+CACHE_LINGER_SECONDS = 0.02
 """A statement costs a millisecond of CPU, whatever it holds: under load, a dozen calls share one."""
 
 
@@ -38,8 +38,8 @@ class SQLCallCache(CallCache):
         self._entries = entries
         self._value_bytes = value_bytes
         self._writes = 0
-        self._gets = Coalescer(self._read, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
-        self._puts = Coalescer(self._write, most=MOST_KEYS, linger_seconds=LINGER_SECONDS)
+        self._gets = Coalescer(self._read, most=MOST_KEYS, linger_seconds=CACHE_LINGER_SECONDS)
+        self._puts = Coalescer(self._write, most=MOST_KEYS, linger_seconds=CACHE_LINGER_SECONDS)
 
     async def get(self, key: str) -> bytes | None:
         return await self._gets(key) if can_keep(key) else None

@@ -52,7 +52,7 @@ logger = logging.getLogger("saiten.store")
 
 Item = TypeVar("Item")
 
-WAIT_SECONDS = 15
+LOCK_WAIT_SECONDS = 15
 """How long a writer waits for another, in this process or in a different one."""
 
 FILE = "saiten_file"
@@ -91,7 +91,7 @@ def open_engine(url: str) -> AsyncEngine:
         if foreign := sorted(LIBPQ & made.query.keys()):
             raise SettingsInvalid(Message("database-ssl-option", name=foreign[0]))
         # hide_parameters: the values of a failed statement are texts and key hashes, and a traceback would show them.
-        common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": WAIT_SECONDS}
+        common: dict[str, Any] = {"hide_parameters": True, "max_overflow": 0, "pool_timeout": LOCK_WAIT_SECONDS}
         create = _create_sqlite_engine if made.get_backend_name() == "sqlite" else _create_postgres_engine
         return create(made, common)
     except ModuleNotFoundError as error:
@@ -128,7 +128,7 @@ def _create_sqlite_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
         pool_size=1 if url.database in {None, "", ":memory:"} else SQLITE_CONNECTIONS,
         # `write` and `read` end their transaction themselves; the pool's second rollback would be a hop to the thread.
         pool_reset_on_return=None,
-        connect_args={"timeout": WAIT_SECONDS, "async_creator_fn": partial(open_driver, file)},
+        connect_args={"timeout": LOCK_WAIT_SECONDS, "async_creator_fn": partial(open_driver, file)},
         execution_options={FILE: file},
         **common,
     )
@@ -295,7 +295,7 @@ def insert_with(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
-def cut(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def cut_pieces(rows: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """The rows in order, at most `size` at a time."""
     left = iter(rows)
     while some := list(islice(left, size)):
@@ -366,7 +366,7 @@ class DatabaseFile:
         """One writer at a time, in order of arrival: SQLite itself lets writers poll, and some starve. Raises
         StoreUnavailable if those before it take too long."""
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(LOCK_WAIT_SECONDS):
                 await self._writing.acquire()
         except TimeoutError:
             raise StoreUnavailable(LOCKED) from None

@@ -37,7 +37,7 @@ SQLITE = {
 }
 """What to do, by SQLite's primary result code."""
 
-SPACE = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+DISK_FULL_CODES = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 """Codes that SQLite also gives if there is not enough space for a file beside the database."""
 
 WRITING = frozenset({sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE})
@@ -89,7 +89,9 @@ def refused(name: str) -> StoreError:
 
 def _translate_sqlite(code: int, words: str, file: Path | None) -> StoreError:
     primary = code & 0xFF
-    lacks_space = primary in SPACE and (_is_nearly_full(file) or (code in WRITING and _is_file_size_limited()))
+    lacks_space = primary in DISK_FULL_CODES and (
+        _is_nearly_full(file) or (code in WRITING and _is_file_size_limited())
+    )
     if primary == sqlite3.SQLITE_FULL or lacks_space:
         return StoreFull(FULL)
     if words.startswith("no such table"):

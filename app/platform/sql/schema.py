@@ -21,7 +21,7 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
 from saiten_server.platform.bundled import find_folders
 from saiten_server.platform.capability import CAPABILITIES, find_parts
-from saiten_server.platform.sql.engine import LOCK, WAIT_SECONDS, file_of, read, write
+from saiten_server.platform.sql.engine import LOCK, LOCK_WAIT_SECONDS, file_of, read, write
 from saiten_server.platform.sql.tables import metadata
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ async def _enter_wal(connection: AsyncConnection) -> None:
     and SQLite reports `locked` at once instead of waiting."""
     async for attempt in AsyncRetrying(
         retry=retry_if_exception(_is_locked),
-        stop=stop_after_delay(WAIT_SECONDS),
+        stop=stop_after_delay(LOCK_WAIT_SECONDS),
         wait=wait_random(0.01, 0.1),
         reraise=True,
     ):

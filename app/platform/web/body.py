@@ -21,7 +21,7 @@ from saiten_server.core.validation import Model, validate
 from saiten_server.platform.tasks import cancel_for_good
 from saiten_server.platform.web.problems import RequestRefused
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 MOST_BYTES = 256 * 1024 * 1024
 FREE_BYTES = 64 * 1024
@@ -219,7 +219,7 @@ class Upload:
             self._waited_seconds += clock() - started
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The work's result, after the body was read. A caller who hangs up cancels the work at once: for work whose result
     is kept nowhere. Raises RequestRefused then, which is not sent to anyone."""
 

@@ -36,7 +36,7 @@ else:
 logger = logging.getLogger("saiten.web")
 audit_logger = logging.getLogger("saiten.audit")
 
-REFUSED = "admin.refused"
+ADMIN_REFUSED = "admin.refused"
 
 QUIET_SECONDS = 60.0
 """A repeated attempt is recorded once in this time, so that a loop does not fill the database."""
@@ -99,11 +99,11 @@ async def note_attempt(request: Request, container: Container, route: str) -> No
     state = request.state
     attempt = (state.project, state.actor, request.method, route)
     if not refusals.take(attempt):
-        about = {"project": state.project, "actor": state.actor, "action": REFUSED, "target": route}
+        about = {"project": state.project, "actor": state.actor, "action": ADMIN_REFUSED, "target": route}
         audit_logger.info("audit", extra=about)
         return
     try:
-        await note(request, container, REFUSED, route, method=request.method)
+        await note(request, container, ADMIN_REFUSED, route, method=request.method)
     except (StoreError, asyncio.CancelledError):
         refusals.leave(attempt)
         raise

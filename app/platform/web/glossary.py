@@ -1,15 +1,15 @@
 """What fields and parameters mean, for the OpenAPI document: one description a name, since one name means one thing.
 
-A field that needs more than its name says has a description of its own in its model. `FIELDS` describes the others;
-where a name means something more particular in one model, the entry is `Model.field`. A test checks that no field of
-the document is without a description, and that no entry is left over.
+A field that needs more than its name says has a description of its own in its model. `FIELD_DESCRIPTIONS` describes
+the others; where a name means something more particular in one model, the entry is `Model.field`. A test checks
+that no field of the document is without a description, and that no entry is left over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-FIELDS: Mapping[str, str] = {
+FIELD_DESCRIPTIONS: Mapping[str, str] = {
     "a_wins": "contexts that the first system won",
     "about": "what the reason is about",
     "action": "what was done, such as `key.created`",

@@ -151,7 +151,7 @@ class LocaleFormats:
         return dates.format_timedelta(passed, granularity="second", threshold=1.5, locale=self._locale)
 
 
-HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
+ANY_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 KANA = re.compile("[\u3040-\u30ff\uff66-\uff9f]")
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 LATIN = re.compile("[A-Za-z]")
@@ -295,7 +295,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
 
 def lang_of(text: str, expected: str) -> str:
     """The `lang` of a text, so that it gets its own glyphs: by its script, and where that says nothing as expected."""
-    if HANGUL.search(text):
+    if ANY_HANGUL.search(text):
         return "ko"
     if KANA.search(text):
         return "ja"

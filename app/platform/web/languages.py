@@ -64,7 +64,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 DEEPEST = 4
 """Sentences within sentences: a check of the judge in a reason of a gate, with the drift of an aspect in it."""
 
-LONGEST = 2_000
+MOST_SENTENCE_CHARACTERS = 2_000
 """Characters of a sentence that is translated; an answer shows 400."""
 
 
@@ -113,7 +113,7 @@ class Wording:
         """The sentence in this language, or as it is if it is not known."""
         if text in self._plain:
             return self._plain[text]
-        if depth == 0 or len(text) > LONGEST:
+        if depth == 0 or len(text) > MOST_SENTENCE_CHARACTERS:
             return text
         for template in self._templates:
             values = template.match(text)

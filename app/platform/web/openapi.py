@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
-from saiten_server.platform.web.glossary import ALIKE, FIELDS, PARAMETERS
+from saiten_server.platform.web.glossary import ALIKE, FIELD_DESCRIPTIONS, PARAMETERS
 from saiten_server.platform.web.problems import CODES
 
 EXAMPLE = {
@@ -99,7 +99,7 @@ def describe_fields(schemas: Mapping[str, dict[str, Any]]) -> None:
         schema.setdefault("description", "")
         for name, field in schema.get("properties", {}).items():
             own = f"{ALIKE.get(model, model)}.{name}"
-            description = FIELDS.get(own, FIELDS.get(name))
+            description = FIELD_DESCRIPTIONS.get(own, FIELD_DESCRIPTIONS.get(name))
             if "description" not in field and description is not None:
                 field["description"] = description
 
@@ -239,14 +239,14 @@ def lines(
         "contentSchema": {"anyOf": [*map(refer_to, model)]} if isinstance(model, Sequence) else refer_to(model),
         "description": description,
     }
-    return {"schema": schema, "example": write_lines(*examples)} if examples else {"schema": schema}
+    return {"schema": schema, "example": write_ndjson(*examples)} if examples else {"schema": schema}
 
 
 STREAM = {"type": "string", "format": "binary"}
 """A body or answer that is a file, not one JSON value: generated clients pass it on as it is."""
 
 
-def write_lines(*values: dict[str, Any]) -> str:
+def write_ndjson(*values: dict[str, Any]) -> str:
     """The values as NDJSON."""
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
 
@@ -257,7 +257,7 @@ def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any
     return {"requestBody": {"required": True, "content": content}, **parameters}
 
 
-def describe(application: FastAPI) -> dict[str, Any]:
+def describe_api(application: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, made once."""
     if application.openapi_schema is None:
         document = get_openapi(

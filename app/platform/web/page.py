@@ -131,7 +131,7 @@ def environment_of(language: str) -> Environment:
         asset=asset_address,
         fmt=speech.formats,
         term=speech.term,
-        tell=partial(tell, language),
+        tell=partial(tell_in_language, language),
         lang_of=lang_of,
         pick=lambda phrase: pick(phrase, language),
         query=query,
@@ -142,7 +142,7 @@ def environment_of(language: str) -> Environment:
     return made
 
 
-def tell(language: str, what: str | Message) -> str:
+def tell_in_language(language: str, what: str | Message) -> str:
     """A sentence in the language; of stored texts as far as they are known."""
     return clip(say_message(what, language), MOST_TOLD) if isinstance(what, Message) else tell_sentence(language, what)
 
@@ -462,7 +462,7 @@ async def log_in(request: Request, container: Serving) -> Response:
     if token is None:
         return render(request, "login.html", 401, next=address, failed=True)
     response = redirect(address)
-    keep(request, response, SESSION_COOKIE, token, WEEK_SECONDS)
+    set_cookie(request, response, SESSION_COOKIE, token, WEEK_SECONDS)
     response.delete_cookie(FORMER_COOKIE, httponly=True, samesite="lax")
     return response
 
@@ -486,16 +486,16 @@ async def prefer(request: Request) -> Response:
     form = await read_form(request, OPEN_BYTES)
     response = redirect(own_address(form.get("next", "/")))
     if (language := form.get("language")) in LANGUAGES:
-        keep(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
+        set_cookie(request, response, LANGUAGE_COOKIE, language, YEAR_SECONDS)
     theme = form.get("theme")
     if theme in THEMES:
-        keep(request, response, THEME_COOKIE, theme, YEAR_SECONDS)
+        set_cookie(request, response, THEME_COOKIE, theme, YEAR_SECONDS)
     elif theme == "system":
         response.delete_cookie(THEME_COOKIE, httponly=True, samesite="lax")
     return response
 
 
-def keep(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
     """Sets a cookie; other sites' links send it, but none of their other requests do."""
     secure = is_secure(request)
     response.set_cookie(name, value, max_age=seconds, secure=secure, httponly=True, samesite="lax")
@@ -508,7 +508,7 @@ def is_secure(request: Request) -> bool:
 
 # Characters that no one sees, and those that turn the direction of text, are shown by their code points and names.
 SEEN_SPACES = frozenset(" \n\r\t")
-UNSEEN = Markup('<span class="unseen" title="{name}" dir="ltr">U+{code:04X}{times}</span>')
+UNSEEN_CHARACTER = Markup('<span class="unseen" title="{name}" dir="ltr">U+{code:04X}{times}</span>')
 
 
 def is_unseen(character: str) -> bool:
@@ -529,11 +529,11 @@ def reveal(text: str) -> Markup:
             continue
         count = sum(1 for _ in run)
         name = unicodedata.name(character, "")
-        found.append(UNSEEN.format(name=name, code=ord(character), times=f" ×{count}" if count > 1 else ""))
+        found.append(UNSEEN_CHARACTER.format(name=name, code=ord(character), times=f" ×{count}" if count > 1 else ""))
     return Markup("").join(found)
 
 
-MOST_PAIRS = 4_000_000
+MOST_CHARACTER_PAIRS = 4_000_000
 """Pairs of characters that one page compares, which takes about a second; longer texts are shown whole."""
 LEAST_SHARED = 3
 """Characters in a row that two texts have in common beyond chance."""

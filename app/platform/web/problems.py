@@ -94,8 +94,8 @@ CODES = frozenset({kind.code for kind in STATUSES} | REFUSALS | {"method-not-all
 """Every code; `title_messages.toml` has the title of each, under `title-CODE`."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-MOST_CHARACTERS = 200
-RETRY_SECONDS = 10.0
+MOST_INSTANCE_CHARACTERS = 200
+USUAL_RETRY_SECONDS = 10.0
 """`Retry-After` of a 503 whose cause names no time."""
 
 ExtraHeaders = Mapping[str, str] | None
@@ -127,8 +127,8 @@ def problem(
         "type": f"urn:saiten:problem:{code}",
         "title": title_of(code).say(language),
         "status": status,
-        "detail": clip(say_message(message, language), 2 * MOST_CHARACTERS),
-        "instance": clip(instance, MOST_CHARACTERS),
+        "detail": clip(say_message(message, language), 2 * MOST_INSTANCE_CHARACTERS),
+        "instance": clip(instance, MOST_INSTANCE_CHARACTERS),
         "code": code,
         "message": message.id,
         "values": clip_values(message.as_json()),
@@ -157,7 +157,7 @@ def language_of(request: Request) -> str:
     return negotiate(request.headers.get("accept-language", ""))
 
 
-def clip(text: str, maximum: int = MOST_CHARACTERS) -> str:
+def clip(text: str, maximum: int = MOST_INSTANCE_CHARACTERS) -> str:
     """At most `maximum` characters, with control characters and lone surrogates escaped."""
     shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text[: maximum + 1])
     return shown if len(shown) <= maximum else shown[: maximum - 1] + "…"
@@ -222,10 +222,10 @@ def headers_of(error: SaitenError, status: int) -> dict[str, str]:
     if isinstance(error, errors.LimitReached):
         return {"Retry-After": str(max(1, math.ceil(error.retry_after_seconds)))}
     if isinstance(error, errors.IdempotencyKeyInUse):
-        return {"Retry-After": str(math.ceil(RETRY_SECONDS))}
+        return {"Retry-After": str(math.ceil(USUAL_RETRY_SECONDS))}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         seconds = error.retry_after_seconds if isinstance(error, UpstreamError) else None
-        return {"Retry-After": str(math.ceil(seconds if seconds is not None else RETRY_SECONDS))}
+        return {"Retry-After": str(math.ceil(seconds if seconds is not None else USUAL_RETRY_SECONDS))}
     return {}
 
 

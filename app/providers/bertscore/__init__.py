@@ -19,7 +19,7 @@ def is_installed() -> bool:
     return not ENCODER.find_missing()
 
 
-def describe(settings: Settings) -> dict[str, str]:
+def describe_encoders(settings: Settings) -> dict[str, str]:
     """The configured encoder by language; `*` stands for every other."""
     return {"*": settings.encoder or "bert-score's default for the language", **settings.encoders}
 
@@ -29,7 +29,7 @@ def find_faults(settings: Settings) -> list[str]:
     hub."""
     from saiten_server.platform.settings import variable_of
     from saiten_server.providers.bertscore.encoder import ENCODER
-    from saiten_server.providers.huggingface import locate
+    from saiten_server.providers.huggingface import locate_model
     from saiten_server.providers.ports import EncoderUnavailable
 
     faults = []
@@ -39,7 +39,7 @@ def find_faults(settings: Settings) -> list[str]:
             continue
         try:
             ENCODER.require_installed()
-            locate(ENCODER, name, hub_timeout_seconds=5.0)
+            locate_model(ENCODER, name, hub_timeout_seconds=5.0)
         except EncoderUnavailable as error:
             shown = f"{variable_of(field)}={printable(name[:128])}"
             faults.append(
@@ -52,7 +52,7 @@ def find_faults(settings: Settings) -> list[str]:
     "bertscore",
     wanted=lambda settings: settings.encoder != "off",
     is_installed=is_installed,
-    describe=describe,
+    describe=describe_encoders,
     find_faults=find_faults,
 )
 def open_encoder(settings: Settings) -> Encoder:

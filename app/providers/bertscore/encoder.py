@@ -80,7 +80,7 @@ def choose_layer(name: str, layer: int | None, config: Any) -> int:
     return min(int(model2layers.get(name, by_last_part.get(Path(name).name, last))), last)
 
 
-def cut(model: Any, layers: int) -> Any:
+def cut_layers(model: Any, layers: int) -> Any:
     """The model, or its encoder half, without the layers after the first `layers` and in evaluation mode. Raises
     EncoderUnavailable for a family of encoders that bert-score does not know."""
     model = model.eval()
@@ -112,7 +112,7 @@ def load_encoder(choice: EncoderChoice, clock: Callable[[], float] = time.monoto
         tokenizer = AutoTokenizer.from_pretrained(**source.arguments, use_fast=False)  # as bert-score asks for it
         whole, missing = _load_weights(config, source, choice.precision)
         layer = choose_layer(choice.name, choice.layer, config)
-        model = cut(whole, layer)
+        model = cut_layers(whole, layer)
         # transformers fills weights that a checkpoint lacks at random and only warns.
         used = {id(parameter) for parameter in model.parameters()}
         if lacking := sum(id(parameter) in used for parameter in missing):

@@ -38,7 +38,7 @@ class OneTryClient(deepl.DeepLClient):
             )
         except deepl.DeepLException as error:
             # `from None`: the SDK's words may hold the key or a text, and a traceback would show them.
-            raise describe(error, self._auth_key, self.retry_after) from None
+            raise read_deepl_error(error, self._auth_key, self.retry_after) from None
         except (AttributeError, TypeError, ValueError):
             raise fail(Message("deepl-reply-not-read")) from None
         return check_translated([result.text for result in results] if isinstance(results, list) else [], texts)
@@ -87,7 +87,7 @@ def check_translated(translated: list[Any], texts: Sequence[str]) -> list[str]:
     return translated
 
 
-def describe(error: deepl.DeepLException, auth_key: str, retry_after: str | None) -> DeepLFailure:
+def read_deepl_error(error: deepl.DeepLException, auth_key: str, retry_after: str | None) -> DeepLFailure:
     """The failure that an error of the SDK means; `retry_after` is DeepL's header, as it came."""
     if error.http_status_code is not None:
         message = quote_message(str(error), auth_key)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from saiten.core.plain_text import cut_mark_runs
 
 SHINGLE_LENGTH = 4
-LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd", "Nl", "No"})
+LETTER_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd", "Nl", "No"})
 VARIATION_SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 
 
@@ -86,7 +86,7 @@ def normalise(text: str, form: str = "NFKC") -> str:
 
 def letters_of(text: str) -> str:
     """Letters with their combining marks and digits only, in lower case; of an emoji nothing is left."""
-    kept = (c for c in text.casefold() if unicodedata.category(c) in LETTERS and c not in VARIATION_SELECTORS)
+    kept = (c for c in text.casefold() if unicodedata.category(c) in LETTER_CATEGORIES and c not in VARIATION_SELECTORS)
     return "".join(kept)
 
 
@@ -141,7 +141,7 @@ class DialogueProfiles:
         return self.context[-1]
 
 
-def describe(exchange: DialogueProfiles) -> Features:
+def measure_features(exchange: DialogueProfiles) -> Features:
     """All features of one response."""
     return {
         **overlap_features(exchange),

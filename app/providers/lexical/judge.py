@@ -25,7 +25,7 @@ from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warne
 from saiten_server.core.model import Finite, Value, digest, listed
 from saiten_server.core.rubric import Aspect
 from saiten_server.providers.lexical.english import EnglishReader
-from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, describe
+from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, measure_features
 from saiten_server.providers.lexical.japanese import JapaneseReader
 from saiten_server.providers.lexical.korean import KoreanReader
 from saiten_server.providers.ports import Judgement, JudgingEstimate, JudgingTask, Verdict
@@ -225,7 +225,7 @@ PLAIN_FAULTS = words_of(
     "unanswered_yes_no reverses misses_feeling stock_comfort shares_nothing strange_names switches_politeness generic"
 )
 WEAK_FAULTS = words_of("redundant leaves_topic dwells ignores_for_own_topic unknown")
-FAULTS = {
+FAULT_WEIGHTS = {
     **dict.fromkeys(PLAIN_FAULTS, 0.5),
     **dict.fromkeys(WEAK_FAULTS, 0.2),
     "oddities": 0.3,
@@ -238,7 +238,7 @@ MERITS = {
     "agrees_briefly": 0.3,
     "content_words": 1.3,
 }
-NOTHING = {"ja": "特に目立つ手がかりはない", "ko": "눈에 띄는 단서가 없다", "en": "no feature stands out"}
+NO_FEATURE = {"ja": "特に目立つ手がかりはない", "ko": "눈에 띄는 단서가 없다", "en": "no feature stands out"}
 
 NOTICEABLE = 0.005  # Contributions below half a hundredth of the scale are not worth a sentence
 REPETITION = ("wordless", "echoes_verbatim", "repeats_verbatim", "redundant", "foreign", "repeats_itself")
@@ -281,7 +281,7 @@ def explain_aspect(aspect: str, unit: float, features: Features, language: str, 
     if aspect == "coherence" and language == "ja":
         faults, merits = fitted_features(features, weights)
     else:
-        faults = [name for name in CONCERNS[aspect] if stands_out(name, features, FAULTS)]
+        faults = [name for name in CONCERNS[aspect] if stands_out(name, features, FAULT_WEIGHTS)]
         merits = [name for name in CONCERNS[aspect] if stands_out(name, features, MERITS)]
     named = [*faults, *merits] if unit < 0.5 else [*merits, *faults]
     return join_sentence([load_clauses()[language][name] for name in named[:2]], language)
@@ -294,10 +294,10 @@ def stands_out(name: str, features: Features, table: dict[str, float]) -> bool:
 
 def fitted_features(features: Features, weights: CoherenceWeights) -> tuple[list[str], list[str]]:
     """Faults and merits by what they added to the fitted estimate, strongest first; ceilings come before all."""
-    capped = [name for name in REPETITION[:5] if stands_out(name, features, FAULTS)]
+    capped = [name for name in REPETITION[:5] if stands_out(name, features, FAULT_WEIGHTS)]
     added = [(feature.contribution(features), feature.name) for feature in weights.features]
     added.sort(key=lambda pair: (-abs(pair[0]), pair[1]))
-    faults = [name for value, name in added if value <= -NOTICEABLE and stands_out(name, features, FAULTS)]
+    faults = [name for value, name in added if value <= -NOTICEABLE and stands_out(name, features, FAULT_WEIGHTS)]
     merits = [name for value, name in added if value >= NOTICEABLE and stands_out(name, features, MERITS)]
     return [*capped, *(name for name in faults if name not in capped)], merits
 
@@ -305,7 +305,7 @@ def fitted_features(features: Features, weights: CoherenceWeights) -> tuple[list
 def join_sentence(parts: list[str], language: str) -> str:
     """The parts as one sentence with the language's own punctuation."""
     if not parts:
-        parts = [NOTHING[language]]
+        parts = [NO_FEATURE[language]]
     if language == "en":
         sentence = "; ".join(parts)
         return sentence[0].upper() + sentence[1:] + "."
@@ -313,17 +313,17 @@ def join_sentence(parts: list[str], language: str) -> str:
 
 
 MOST_UTTERANCES = 40
-MOST_CHARACTERS = 2000
+MOST_READ_CHARACTERS = 2000
 
 
 def read_dialogue(dialogue: Dialogue, reader: TextReader) -> Features:
     """The features of the response. Of the context the latest 40 utterances count, of each the first 2,000 code points:
     a bound on time that real dialogues do not reach. The response is read whole."""
     recent = dialogue.context[-MOST_UTTERANCES:]
-    context = [reader.read(utterance.text[:MOST_CHARACTERS]) for utterance in recent]
+    context = [reader.read(utterance.text[:MOST_READ_CHARACTERS]) for utterance in recent]
     partner = recent[-1].speaker
     own = [profile for profile, utterance in zip(context, recent, strict=True) if utterance.speaker != partner]
-    return describe(DialogueProfiles(context, own, reader.read(dialogue.response)))
+    return measure_features(DialogueProfiles(context, own, reader.read(dialogue.response)))
 
 
 HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubric"

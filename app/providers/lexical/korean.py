@@ -47,7 +47,7 @@ OFFERED = {
     "reason": re.compile(r"(때문|라서|해서|어서|아서|니까|거든)"),
 }
 POLITE = re.compile(r"(요|니다|니까|세요|시오|죠|지요)$")
-PLAIN = re.compile(r"[어아해야지다네군냐니자까래게걸데봐줘써워와려]$")
+PLAIN_ENDING = re.compile(r"[어아해야지다네군냐니자까래게걸데봐줘써워와려]$")
 ASKING = re.compile(r"(나요|까요|습니까|ㅂ니까|인가요|은가요|는가요|을까|을래|냐|니까\?)$")
 ENDING_SENTENCE = re.compile(r"[.!?~…\n]+")
 AFFIRMING = re.compile(r"(네|예|응|어|아니|그럼|그래|맞아|당연)")
@@ -139,5 +139,5 @@ def stem_of(word: str) -> str:
 def is_polite(sentences: Sequence[str]) -> bool | None:
     """Whether most sentences end politely (-요, -니다); None where no ending tells."""
     polite = sum(1 for sentence in sentences if POLITE.search(sentence))
-    plain = sum(1 for sentence in sentences if not POLITE.search(sentence) and PLAIN.search(sentence))
+    plain = sum(1 for sentence in sentences if not POLITE.search(sentence) and PLAIN_ENDING.search(sentence))
     return None if polite == plain == 0 else polite >= plain

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from saiten_server.providers.ports import BatchProvider, Judge
 
 
-def check(settings: Settings) -> None:
+def check_secrets(settings: Settings) -> None:
     """Raises SettingsInvalid where a secret seems to be lost, which must not choose another judge."""
     if settings.openai_api_key is not None and not settings.judge_key:
         raise SettingsInvalid(Message("openai-key-empty"))
@@ -39,7 +39,7 @@ def open_batches(settings: Settings) -> BatchProvider | None:
     )
 
 
-def locate(settings: Settings) -> str | None:
+def locate_endpoint(settings: Settings) -> str | None:
     """The host of OPENAI_BASE_URL with its port, without user and password: a URL can carry a key."""
     import httpx
 
@@ -48,12 +48,12 @@ def locate(settings: Settings) -> str | None:
 
 @judge(
     "openai",
-    # A model by itself counts too: then `check` says what is missing, and no baseline rates in its place.
+    # A model by itself counts too: then `check_secrets` says what is missing, and no baseline rates in its place.
     wanted=lambda given: (given.openai_api_key, given.openai_base_url, given.model) != (None, None, None),
-    check=check,
+    check=check_secrets,
     preload=("saiten_server.providers.openai.endpoint",),
     open_batches=open_batches,
-    locate=locate,
+    locate=locate_endpoint,
 )
 def open_judge(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Judge:
     """A chat model at OPENAI_BASE_URL, OpenAI's own without it."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten.judge")
 
 CHAT_PATH: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-ENDED = frozenset({"completed", "expired", "cancelled"})
+ENDED_JOBS = frozenset({"completed", "expired", "cancelled"})
 # After this time the provider deletes an uploaded file itself, in case no process is left to do so. The file holds
 # texts, and is needed for a day at most.
 INPUT_KEPT_SECONDS = 3 * 24 * 3600
@@ -207,7 +207,7 @@ class OpenAIProviderBatches:
         message = "; ".join(fault.message or fault.code or "" for fault in faults[:3]) or "it gave no reason"
         return ProviderBatch(
             id=batch.id,
-            ended=batch.status in ENDED,
+            ended=batch.status in ENDED_JOBS,
             file_id=batch.input_file_id,
             output_file_id=batch.output_file_id,
             error_file_id=batch.error_file_id,

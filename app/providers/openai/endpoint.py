@@ -41,8 +41,8 @@ from saiten_server.providers.openai.parameters import (
 from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, read_completion
 from saiten_server.providers.ports import JudgingTask
 
-KEPT = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
-PLACE = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
+KEPT_WAYS = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
+PROMPT_PLACEHOLDER = "\ue000"  # Placeholder for the dialogue: a private-use character, which no prompt contains
 Way = tuple[object, ...]
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 
@@ -51,7 +51,7 @@ class RequestBodies:
     """Writes questions as request bodies. The parts around the dialogue are cached. Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: FIFOCache[Way, tuple[bytes, bytes]] = FIFOCache(KEPT)
+        self._kept: FIFOCache[Way, tuple[bytes, bytes]] = FIFOCache(KEPT_WAYS)
         self._lock = Lock()
 
     def write(self, question: Question, conceded: tuple[str, ...]) -> bytes:
@@ -66,8 +66,8 @@ class RequestBodies:
         if around is None:
             body = question.body(conceded)
             *fixed, asked = body["messages"]
-            written = dump(body | {"messages": [*fixed, asked | {"content": PLACE}]})
-            before, _, after = written.partition(dump(PLACE))
+            written = dump(body | {"messages": [*fixed, asked | {"content": PROMPT_PLACEHOLDER}]})
+            before, _, after = written.partition(dump(PROMPT_PLACEHOLDER))
             around = before, after
             with self._lock:
                 self._kept[way] = around
@@ -84,7 +84,7 @@ def dump(value: Any) -> bytes:
 TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 # Many servers close an idle connection after 5 s, and a call on a connection that is being closed is lost
 IDLE_SECONDS = 4.0
-PIECE_BYTES = 16 * 1024  # Bytes read at a time
+REPLY_PIECE_BYTES = 16 * 1024  # Bytes read at a time
 # 0 means no limit in aiohttp: flow control bounds the calls
 LIMITS = httpx2.Limits(max_connections=0, keepalive_expiry=IDLE_SECONDS)
 
@@ -105,7 +105,7 @@ class BoundedClient(openai.DefaultAioHttpClient):
                 return response
             try:
                 async with aclosing(response.aiter_bytes()) as pieces:
-                    content = await join(pieces, self._largest_reply_bytes)
+                    content = await join_pieces(pieces, self._largest_reply_bytes)
             finally:
                 await response.aclose()
         except httpx2.TimeoutException as error:
@@ -124,16 +124,16 @@ class BoundedClient(openai.DefaultAioHttpClient):
 async def read_body(answer: aiohttp.ClientResponse, most_bytes: int) -> bytes:
     """The decoded body of an answer to a session without `auto_decompress`. Raises ReplyTooLarge without reading on,
     and httpx2.DecodingError."""
-    pieces = answer.content.iter_chunked(PIECE_BYTES)
+    pieces = answer.content.iter_chunked(REPLY_PIECE_BYTES)
     if "Content-Encoding" not in answer.headers:
-        return await join(pieces, most_bytes)
+        return await join_pieces(pieces, most_bytes)
     encoding = [("content-encoding", answer.headers["Content-Encoding"])]
     encoded = httpx2.Response(answer.status, headers=encoding, content=pieces)
     async with aclosing(encoded.aiter_bytes()) as decoded:
-        return await join(decoded, most_bytes)
+        return await join_pieces(decoded, most_bytes)
 
 
-async def join(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
+async def join_pieces(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
     """All pieces as one. Raises ReplyTooLarge as soon as there are more bytes."""
     found, length = [], 0
     async for piece in pieces:

@@ -25,7 +25,7 @@ from saiten_server.providers.flow_control import (
 )
 from saiten_server.providers.openai.reply import FILTER_CODES
 
-PREFIX = b"x-ratelimit-"
+LIMIT_HEADER_PREFIX = b"x-ratelimit-"
 COUNT = re.compile(r"[0-9]{1,12}")
 DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|[dhms]))+")
 PART = re.compile(r"([0-9.]+)(ms|[dhms])")
@@ -36,9 +36,9 @@ BARE_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 def read_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits:
     """The limits in raw headers. Values in other formats than OpenAI's and Azure's are ignored."""
     stated = {
-        name[len(PREFIX) :].lower(): value.decode("latin-1").strip()
+        name[len(LIMIT_HEADER_PREFIX) :].lower(): value.decode("latin-1").strip()
         for name, value in headers
-        if name[: len(PREFIX)].lower() == PREFIX
+        if name[: len(LIMIT_HEADER_PREFIX)].lower() == LIMIT_HEADER_PREFIX
     }
     if not stated:
         return NO_LIMITS
@@ -95,13 +95,13 @@ BROKEN = Treatment(errors.JudgeUnavailable, True, Message("judge-failed"))
 # An endpoint's message about a key may hold the key.
 LOCKED = Treatment(errors.JudgeUnauthorized, False, Message("judge-key-refused"), quotes=False)
 SPENT = Treatment(errors.JudgeQuotaExhausted, False, Message("judge-quota-spent"))
-REFUSED = Treatment(errors.JudgeRefusedRequest, False, Message("judge-request-refused"))
+REQUEST_REFUSED = Treatment(errors.JudgeRefusedRequest, False, Message("judge-request-refused"))
 # Redirects are never followed: that would send the dialogue and the key to any address
 ELSEWHERE = Treatment(errors.JudgeRefusedRequest, False, Message("judge-redirected"), quotes=False)
 OVERSIZE = Treatment(errors.JudgeUnavailable, True, Message("judge-reply-too-large"), quotes=False)
 FILTERED = Treatment(errors.JudgeRefusedRequest, False, Message("judge-filtered"))
 AWAY = Treatment(errors.JudgeRefusedRequest, False, Message("judge-region"))
-UNKNOWN = Treatment(errors.JudgeRefusedRequest, False, Message("judge-model-unknown"))
+MODEL_UNKNOWN = Treatment(errors.JudgeRefusedRequest, False, Message("judge-model-unknown"))
 
 # By class, subclasses first; `treat` also considers the status and the endpoint's code
 TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
@@ -114,10 +114,10 @@ TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (openai.RateLimitError, BUSY),
     (openai.ConflictError, BROKEN),
     (openai.InternalServerError, BROKEN),
-    (openai.NotFoundError, UNKNOWN),
-    (openai.APIStatusError, REFUSED),
+    (openai.NotFoundError, MODEL_UNKNOWN),
+    (openai.APIStatusError, REQUEST_REFUSED),
     (openai.APIResponseValidationError, BROKEN),
-    (openai.OpenAIError, REFUSED),
+    (openai.OpenAIError, REQUEST_REFUSED),
 )
 BY_STATUS: dict[int, Treatment] = {
     HTTPStatus.PAYMENT_REQUIRED: SPENT,

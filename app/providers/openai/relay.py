@@ -25,7 +25,7 @@ READ = "answers-read.json"
 """Holds the digest of each answer that a report was made of."""
 
 LONGEST_ANSWER_BYTES = 1_000_000
-LETTERS = 32
+NAME_LETTERS = 32
 NAMED = re.compile(r"([0-9a-f]{32})\.(.+)")
 
 
@@ -49,7 +49,7 @@ class RelayFolder:
     def ask(self, key: str, body: Mapping[str, object]) -> None:
         """Writes the question with that key, unless it is there."""
         content = write_question(key, body)
-        self._names[key] = name = digest(content)[:LETTERS]
+        self._names[key] = name = digest(content)[:NAME_LETTERS]
         path = self.path / f"{name}{PROMPT}"
         if not path.exists():
             self.path.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class RelayFolder:
         if question not in found:
             return [(one, "foreign") for one in found]
         answers = [one for one in found if one != question]
-        changed = [(question, "edited")] if digest_file(self.path / question)[:LETTERS] != name else []
+        changed = [(question, "edited")] if digest_file(self.path / question)[:NAME_LETTERS] != name else []
         if len(answers) > 1:
             return changed + [(one, "doubled") for one in answers]
         if answers and answers != [name + ANSWER]:

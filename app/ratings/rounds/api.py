@@ -87,7 +87,7 @@ async def open_round(
     async def make() -> Response:
         options = RoundOptions.model_construct(**asked.model_dump(exclude={"batch"}))
         opened = await container.ratings.rounds.open(request.state.project, asked.batch, options)
-        return answer(await describe(request, container, opened), 201)
+        return answer_json(await describe_progress(request, container, opened), 201)
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -106,7 +106,7 @@ async def list_rounds(
     found = await container.ratings.rounds.list(project, batch, limit=limit)
     progress = await container.ratings.rounds.progress(project, [one.id for one in found])
     # One that was erased in between is left out.
-    return answer(RoundList(items=[present(one, progress[one.id]) for one in found if one.id in progress]))
+    return answer_json(RoundList(items=[present(one, progress[one.id]) for one in found if one.id in progress]))
 
 
 @router.get("/{round_id}", summary="Look at a rating round", responses={200: {"model": Round}, **PROBLEMS})
@@ -114,14 +114,14 @@ async def read_round(request: Request, container: Serving, round_id: str) -> Res
     """Its options, and how far it is."""
     refuse_other_queries(request)
     found = await container.ratings.rounds.find(request.state.project, round_id)
-    return answer(await describe(request, container, found))
+    return answer_json(await describe_progress(request, container, found))
 
 
 @router.get("/{round_id}/items", summary="Read what a round drew", responses={200: {"model": DrawnItems}, **PROBLEMS})
 async def read_round_items(request: Request, container: Serving, round_id: str) -> Response:
     """Each response with the probability with which it was drawn, in the round's order."""
     refuse_other_queries(request)
-    return answer(DrawnItems(items=await container.ratings.rounds.items(request.state.project, round_id)))
+    return answer_json(DrawnItems(items=await container.ratings.rounds.items(request.state.project, round_id)))
 
 
 @router.get(
@@ -151,10 +151,10 @@ async def read_round_figures(
 async def close_round(request: Request, container: Serving, round_id: str) -> Response:
     """Hands nothing more out. What raters have in hand they may still rate; a closed round is unchanged."""
     closed = await container.ratings.rounds.close(request.state.project, round_id)
-    return answer(await describe(request, container, closed))
+    return answer_json(await describe_progress(request, container, closed))
 
 
-async def describe(request: Request, container: Container, found: RatingRound) -> Round:
+async def describe_progress(request: Request, container: Container, found: RatingRound) -> Round:
     """The round with its progress; raises NotFound where it was erased a moment ago."""
     progress = await container.ratings.rounds.progress(request.state.project, [found.id])
     if found.id not in progress:
@@ -179,6 +179,6 @@ def present(found: RatingRound, progress: RoundProgress, shared: SharedProgress 
     )
 
 
-def answer(found: BaseModel, status: int = 200) -> Response:
+def answer_json(found: BaseModel, status: int = 200) -> Response:
     """The value as JSON."""
     return Response(found.model_dump_json(), status, media_type=JSON)

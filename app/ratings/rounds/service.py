@@ -413,10 +413,10 @@ def missing() -> NotFound:
     return NotFound(Message("round-not-found"))
 
 
-PREFIX = "rate_"
+INVITATION_PREFIX = "rate_"
 
 invited, rounds = rating_invitations.c, rating_rounds.c
-FIELDS = ("id", "rater", "created_at", "expires_at", "revoked_at")
+INVITATION_FIELDS = ("id", "rater", "created_at", "expires_at", "revoked_at")
 
 
 class InvitationStore:
@@ -434,7 +434,7 @@ class InvitationStore:
         that cannot be stored."""
         if not can_store(rater):
             raise InvalidRequest(Message("rater-name-not-kept"))
-        secret = PREFIX + secrets.token_urlsafe(32)
+        secret = INVITATION_PREFIX + secrets.token_urlsafe(32)
         made = Invitation("ri_" + secrets.token_hex(8), project, round_id, rater, now, until)
         mine = equals(rounds.id, round_id), equals(rounds.project, project)
         async with db.change(self._engine) as connection:
@@ -484,7 +484,7 @@ class InvitationStore:
 
 def joined() -> Any:
     """Invitations with their rounds' projects."""
-    return select(*(invited[name] for name in FIELDS), rounds.project, invited.round_id.label("round")).join(
+    return select(*(invited[name] for name in INVITATION_FIELDS), rounds.project, invited.round_id.label("round")).join(
         rating_rounds, rounds.id == invited.round_id
     )
 

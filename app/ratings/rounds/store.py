@@ -76,13 +76,13 @@ class RoundStore:
             if (await connection.execute(held)).first() is None:
                 raise NotFound(Message("batch-named-not-found", batch=opened.batch[:64]))
             await connection.execute(insert(rating_rounds), row)
-            for some in db.cut(items, ROWS):
+            for some in db.cut_pieces(items, ROWS):
                 await connection.execute(insert(round_items), some)
             grown = batches.c.stored_bytes + DRAWN_BYTES * len(items)
             await connection.execute(update(batches).where(mine).values(stored_bytes=grown))
 
     async def find_round(self, project: str, round_id: str) -> RatingRound | None:
-        found = await db.fetch_one(self._engine, select(rating_rounds).where(*named(project, round_id)))
+        found = await db.fetch_one(self._engine, select(rating_rounds).where(*round_conditions(project, round_id)))
         return None if found is None else read_round(found)
 
     async def list_rounds(
@@ -99,7 +99,7 @@ class RoundStore:
             select(item.position, batch_items.c.item, batch_items.c.candidate, item.probability)
             .join(rating_rounds, rounds.id == item.round_id)
             .join(batch_items, (batch_items.c.batch_id == rounds.batch_id) & (batch_items.c.position == item.position))
-            .where(*named(project, round_id))
+            .where(*round_conditions(project, round_id))
             .order_by(item.number)
         )
         rows = await db.fetch(self._engine, query) if can_store(round_id) else []
@@ -110,7 +110,7 @@ class RoundStore:
         """Closes the round and returns it. A closed round keeps the time at which it was closed."""
         closed = (
             update(rating_rounds)
-            .where(*named(project, round_id))
+            .where(*round_conditions(project, round_id))
             .values(closed_at=func.coalesce(rounds.closed_at, literal(now, Instant())))
         )
         async with db.write(self._engine) as connection:
@@ -131,7 +131,7 @@ class RoundStore:
             raise InvalidRequest(Message("rater-name-not-kept"))
         async with db.change(self._engine) as connection:
             # Those who take from the round wait here for each other.
-            locked = select(rating_rounds).where(*named(project, round_id)).with_for_update()
+            locked = select(rating_rounds).where(*round_conditions(project, round_id)).with_for_update()
             row = (await connection.execute(locked)).first()
             if row is None or row.closed_at is not None:
                 return None
@@ -149,7 +149,7 @@ class RoundStore:
         """Notes that the rater rated this response, in a closed round too. False if the rater was not given it."""
         if not can_store(rater):
             return False
-        owned = select(rounds.id).where(*named(project, round_id))
+        owned = select(rounds.id).where(*round_conditions(project, round_id))
         given = (task.round_id.in_(owned), task.key == digest(rater), task.position == position)
         return bool(await db.execute(self._engine, update(round_tasks).where(*given).values(done_at=now)))
 
@@ -164,7 +164,7 @@ class RoundStore:
                 (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position),
             )
             .join(human_ratings, same & (rating.rater == task.rater))
-            .where(*named(project, round_id), task.done_at.is_not(None))
+            .where(*round_conditions(project, round_id), task.done_at.is_not(None))
             .order_by(rating.number)
             .limit(limit)
         )
@@ -184,7 +184,7 @@ class RoundStore:
             select(func.count(task.key.distinct()), func.count(task.position.distinct()))
             .join_from(round_tasks, rating_rounds, rounds.id == task.round_id)
             .join(round_items, (item.round_id == task.round_id) & (item.position == task.position))
-            .where(*named(project, round_id), task.done_at.is_not(None), task.key.in_(elsewhere))
+            .where(*round_conditions(project, round_id), task.done_at.is_not(None), task.key.in_(elsewhere))
         )
         found = await db.fetch_one(self._engine, query)
         return (0, 0) if found is None else (found[0], found[1])
@@ -199,7 +199,11 @@ class RoundStore:
             found = {row.id: read_round(row) for row in await connection.execute(query)}
             rated = await count_rated(connection, [*found])
             raters = await count_by_rater(connection, [*found])
-        return {name: describe(found[name], rated.get(name, []), raters.get(name, {})) for name in ids if name in found}
+        return {
+            name: count_progress(found[name], rated.get(name, []), raters.get(name, {}))
+            for name in ids
+            if name in found
+        }
 
 
 async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str, now: datetime) -> Task | None:
@@ -217,7 +221,7 @@ async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str,
         if (await connection.execute(query)).scalar_one() < taken.options.raters_per_item:
             await connection.execute(update(round_tasks).where(this).values(taken_at=now))
         return read_task(held, taken.most_per_rater)
-    position = await choose(connection, taken, rater, counts) if had < taken.most_per_rater else None
+    position = await choose_position(connection, taken, rater, counts) if had < taken.most_per_rater else None
     if position is None:
         return None
     row = {"round_id": taken.id, "key": digest(rater), "number": had, "rater": rater, "position": position}
@@ -225,7 +229,7 @@ async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str,
     return Task(number=had, of=taken.most_per_rater, position=position, done=False)
 
 
-async def choose(
+async def choose_position(
     connection: AsyncConnection, taken: RatingRound, rater: str, counts: ColumnElement[bool]
 ) -> int | None:
     """The position of a response with room for the rater, who has not had it. `counts` says which tasks take room."""
@@ -245,7 +249,7 @@ async def choose(
     return None if chosen is None else chosen.position
 
 
-def named(project: str, round_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def round_conditions(project: str, round_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """The conditions that find one round of the project."""
     return equals(rounds.id, round_id), equals(rounds.project, project)
 
@@ -298,7 +302,7 @@ async def count_by_rater(connection: AsyncConnection, ids: Sequence[str]) -> dic
     return {round_id: dict(sorted(counts.items())) for round_id, counts in found.items()}
 
 
-def describe(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
+def count_progress(found: RatingRound, rated: Sequence[tuple[int, int]], raters: dict[str, int]) -> RoundProgress:
     """The progress of the round. Ratings beyond the wanted number count only for the rater."""
     wanted = found.options.raters_per_item
     return RoundProgress(

@@ -48,7 +48,7 @@ SAMPLE = 5
 SAMPLE_CHARACTERS = 20_000
 MOST_COLUMNS = 200
 MOST_SHOWN = 100
-MOST_CHARACTERS = 300
+MOST_COLUMN_CHARACTERS = 300
 
 CHILD = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import main; main(sys.argv[1])"
 
@@ -77,7 +77,7 @@ async def read_file(
             # Without the words of the error, which may hold the file's texts.
             logger.warning("the process that reads an uploaded file ended with status %s", status)
             return FileReport(trouble="damaged")
-        return FileReport(**await asyncio.to_thread(read_whole, told))
+        return FileReport(**await asyncio.to_thread(read_json_file, told))
 
 
 async def run_child(files: Sequence[int]) -> int | None:
@@ -107,7 +107,7 @@ def main(numbers: str) -> None:
     `numbers` are the descriptors of question, file, and the place for items."""
     limit_process()
     told, source, *items = [os.fdopen(int(number), "r+b") for number in numbers.split(",")]
-    question = read_whole(told)
+    question = read_json_file(told)
     asked = FileQuestion(**{**question["asked"], "mapping": tuple(map(tuple, question["asked"]["mapping"]))})
     reading = FileReading(question["name"], asked, Limits.model_validate(question["limits"]))
     try:
@@ -129,7 +129,7 @@ def write_whole(file: IO[bytes], value: Mapping[str, Any]) -> None:
     file.flush()
 
 
-def read_whole(file: IO[bytes]) -> dict[str, Any]:
+def read_json_file(file: IO[bytes]) -> dict[str, Any]:
     """The value in the file."""
     file.seek(0)
     value: dict[str, Any] = json.loads(file.read())
@@ -238,7 +238,7 @@ class FileReading:
     def _leave(self, faults: list[tuple[str, str]]) -> None:
         self._misfits += 1
         for where, what in faults[: max(0, MOST_SHOWN - len(self._unusable))]:
-            self._unusable.append((cut(where), cut(what)))
+            self._unusable.append((cut_text(where), cut_text(what)))
 
     def _count(self, lines: Iterator[bytes], out: IO[bytes] | None, file_bytes: int) -> str | None:
         """Writes the lines where they are to be kept; what is wrong where they are too many."""
@@ -260,15 +260,17 @@ class FileReading:
         from saiten.core.language import tell
 
         return {
-            "reads": cut(report.reads),
+            "reads": cut_text(report.reads),
             "source": report.source,
             "rows": report.rows,
             "items": self._items,
-            "kept": [cut(name) for name in report.kept[:MOST_SHOWN]],
-            "renamed": [(cut(name), targets) for name, targets in islice(report.renamed.items(), MOST_SHOWN)],
-            "left_out": [(cut(name), tell(why), n) for (name, why), n in islice(report.left_out.items(), MOST_SHOWN)],
+            "kept": [cut_text(name) for name in report.kept[:MOST_SHOWN]],
+            "renamed": [(cut_text(name), targets) for name, targets in islice(report.renamed.items(), MOST_SHOWN)],
+            "left_out": [
+                (cut_text(name), tell(why), n) for (name, why), n in islice(report.left_out.items(), MOST_SHOWN)
+            ],
             "skips": report.skips,
-            "skipped": [(cut(where), cut(why)) for where, why in report.skipped[:MOST_SHOWN]],
+            "skipped": [(cut_text(where), cut_text(why)) for where, why in report.skipped[:MOST_SHOWN]],
             "misfits": self._misfits,
             "unusable": self._unusable,
             "sample": self._sample,
@@ -277,9 +279,9 @@ class FileReading:
         }
 
 
-def cut(text: str) -> str:
+def cut_text(text: str) -> str:
     """The beginning of a text."""
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= MOST_COLUMN_CHARACTERS else f"{text[: MOST_COLUMN_CHARACTERS - 1]}…"
 
 
 def list_columns(source: int, name: str, encoding: str | None, mapping: dict[str, list[str]]) -> list[str]:
@@ -291,4 +293,4 @@ def list_columns(source: int, name: str, encoding: str | None, mapping: dict[str
     records = read_records(NamedFile(source, name), name, input_encoding=encoding, mapping=mapping, report=Report())
     start = list(islice(records, 2))
     first = next(open_table(start[0]), start[0]) if len(start) == 1 else start[0] if start else None
-    return [] if first is None else [key for key in first.value if len(key) <= MOST_CHARACTERS][:MOST_COLUMNS]
+    return [] if first is None else [key for key in first.value if len(key) <= MOST_COLUMN_CHARACTERS][:MOST_COLUMNS]

@@ -26,7 +26,7 @@ from saiten_server.runs.intake import translate_errors
 from saiten_server.runs.quota import StorageQuota
 
 PART_BYTES = 256 * 1024
-AT_ONCE = 2
+READ_FILES_AT_ONCE = 2
 """Files that a process reads at a time: each is a process of its own."""
 
 OF_ONE = 6
@@ -37,11 +37,11 @@ BUSY_SECONDS = 10.0
 
 
 class ReadingTurns:
-    """Lets a process read `AT_ONCE` files. A project reads one at a time, so that its pile delays another's file by one
-    file at most."""
+    """Lets a process read `READ_FILES_AT_ONCE` files. A project reads one at a time, so that its pile delays another's
+    file by one file at most."""
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._places = asyncio.Semaphore(READ_FILES_AT_ONCE)
         self._projects: dict[str, asyncio.Semaphore] = {}
         self._held = Counter[str]()
 
@@ -200,7 +200,7 @@ async def read_parts(file: IO[bytes], note: Callable[[bytes], None]) -> AsyncIte
         yield piece
 
 
-def name_of(file_name: str, limits: Limits) -> str:
+def dataset_name_of(file_name: str, limits: Limits) -> str:
     """The name that a dataset has by its file, as it may be called."""
     stem = Path(file_name.replace("\\", "/")).stem
     return "".join(filter(str.isprintable, stem)).strip()[: limits.name_characters] or "dataset"

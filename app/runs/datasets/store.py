@@ -26,7 +26,7 @@ from saiten_server.runs.store.rows import utc_now
 
 dataset, part = table.c, dataset_parts.c
 
-UPLOAD, RECEIVING, KEPT, DONE = "upload", "receiving", "kept", "done"
+UPLOAD, RECEIVING, KEPT_STATE, DONE = "upload", "receiving", "kept", "done"
 
 MOST_UPLOADS = 10
 """Files of a project that wait to be kept; a further one takes the place of the oldest."""
@@ -37,7 +37,7 @@ MOST_DATASETS = 1000
 UPLOAD_LIFE = timedelta(hours=1)
 """How long a file waits to be kept."""
 
-SHOWN = [
+DATASET_COLUMNS = [
     dataset[name] for name in ("id", "name", "version", "digest", "items", "bytes", "unit", "korean", "created_at")
 ]
 
@@ -87,7 +87,7 @@ class DatasetStore:
         and whether it is new. Where the name has this content, `found` being its digest, that version is returned. Of
         the file only what it became is known until its time is over. Raises NotFound where it is gone by then, as by an
         erasure."""
-        mine = (dataset.project == project) & (dataset.state == KEPT)
+        mine = (dataset.project == project) & (dataset.state == KEPT_STATE)
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)  # or two who keep other contents at once make the same version
             held = select(dataset.key).where(dataset.id == dataset_id, dataset.state == RECEIVING).with_for_update()
@@ -96,7 +96,7 @@ class DatasetStore:
                 raise missing()
             file = (dataset.project == project) & (dataset.id == upload_id) & (dataset.state == UPLOAD)
             was_there = (await connection.execute(select(dataset.id).where(file).with_for_update())).first() is not None
-            same = select(*SHOWN).where(mine, dataset.key == key, dataset.digest == found)
+            same = select(*DATASET_COLUMNS).where(mine, dataset.key == key, dataset.digest == found)
             twin = (await connection.execute(same.order_by(dataset.version.desc()).limit(1))).one_or_none()
             if twin is not None:
                 await connection.execute(delete(table).where(dataset.id == dataset_id))
@@ -108,10 +108,10 @@ class DatasetStore:
                     raise InvalidRequest(Message("datasets-most", maximum=MOST_DATASETS))
                 newest = select(func.max(dataset.version)).where(mine, dataset.key == key)
                 version = ((await connection.execute(newest)).scalar_one() or 0) + 1
-                values = {"state": KEPT, "version": version, "digest": found, "items": items}
+                values = {"state": KEPT_STATE, "version": version, "digest": found, "items": items}
                 this = update(table).where(dataset.id == dataset_id)
                 await connection.execute(this.values(**values, unit=unit, korean=korean))
-                twin = (await connection.execute(select(*SHOWN).where(dataset.id == dataset_id))).one()
+                twin = (await connection.execute(select(*DATASET_COLUMNS).where(dataset.id == dataset_id))).one()
             if was_there:
                 await connection.execute(update(table).where(file).values(state=DONE, name="", key=twin.id))
                 await connection.execute(delete(dataset_parts).where(part.dataset_id == upload_id))
@@ -134,13 +134,13 @@ class DatasetStore:
         file = table.alias()
         done = equals(file.c.id, upload_id) & equals(file.c.project, project) & (file.c.state == DONE)
         became = select(file.c.key).where(done).scalar_subquery()
-        mine = (dataset.id == became) & equals(dataset.project, project) & (dataset.state == KEPT)
-        row = await db.fetch_one(self._engine, select(*SHOWN).where(mine))
+        mine = (dataset.id == became) & equals(dataset.project, project) & (dataset.state == KEPT_STATE)
+        row = await db.fetch_one(self._engine, select(*DATASET_COLUMNS).where(mine))
         return None if row is None else read_dataset(row)
 
     async def find(self, project: str, dataset_id: str) -> Dataset:
         """The dataset."""
-        row = await db.fetch_one(self._engine, select(*SHOWN).where(*self._this(project, dataset_id)))
+        row = await db.fetch_one(self._engine, select(*DATASET_COLUMNS).where(*self._this(project, dataset_id)))
         if row is None:
             raise missing()
         return read_dataset(row)
@@ -149,7 +149,7 @@ class DatasetStore:
         self, project: str, *, name: str | None = None, after: tuple[datetime, str] | None = None, limit: int
     ) -> Sequence[Dataset]:
         """Versions, newest first; `after` is (created_at, id) of the last one of the page before."""
-        query = select(*SHOWN).where(equals(dataset.project, project), dataset.state == KEPT)
+        query = select(*DATASET_COLUMNS).where(equals(dataset.project, project), dataset.state == KEPT_STATE)
         if name is not None:
             query = query.where(dataset.key == digest(name))
         if after is not None:
@@ -183,7 +183,7 @@ class DatasetStore:
 
     async def discard(self, dataset_id: str) -> None:
         """Removes what was not received to its end."""
-        unfinished = (dataset.id == dataset_id) & (dataset.state != KEPT)
+        unfinished = (dataset.id == dataset_id) & (dataset.state != KEPT_STATE)
         if await db.execute(self._engine, delete(table).where(unfinished)):
             self._cleaning.mark_traces()
             await self._cleaning.tidy()
@@ -196,7 +196,7 @@ class DatasetStore:
             await self.discard(each)
 
     def _this(self, project: str, dataset_id: str) -> tuple[ColumnElement[bool], ...]:
-        return equals(dataset.id, dataset_id), equals(dataset.project, project), dataset.state == KEPT
+        return equals(dataset.id, dataset_id), equals(dataset.project, project), dataset.state == KEPT_STATE
 
 
 def missing() -> NotFound:
@@ -221,7 +221,7 @@ def read_dataset(row: Any) -> Dataset:
 
 async def expire_uploads(engine: AsyncEngine, now: datetime) -> int:
     """Removes files that were not kept within `UPLOAD_LIFE`, of all projects; returns how many."""
-    old = (dataset.state != KEPT) & (dataset.created_at < now - UPLOAD_LIFE)
+    old = (dataset.state != KEPT_STATE) & (dataset.created_at < now - UPLOAD_LIFE)
     # Looks first: there is one now and then, and this is asked every few seconds.
     if not await db.fetch_column(engine, select(dataset.id).where(old).limit(1)):
         return 0
@@ -247,7 +247,7 @@ async def erase_items(
     be kept, in which they cannot be told; returns how many items. `marked` are the conditions that a part has the
     entries somewhere. A dataset without an item left is removed."""
     async with db.write(engine) as connection:
-        await connection.execute(delete(table).where(dataset.project == project, dataset.state != KEPT))
+        await connection.execute(delete(table).where(dataset.project == project, dataset.state != KEPT_STATE))
     query = select(part.dataset_id).join(table, dataset.id == part.dataset_id)
     ids: Sequence[str] = await db.fetch_column(engine, query.where(dataset.project == project, *marked).distinct())
     return sum([await erase_items_of(engine, each, metadata, marked) for each in sorted(ids)])
@@ -278,7 +278,7 @@ async def erase_items_of(
         if erased == items:
             await connection.execute(delete(table).where(dataset.id == dataset_id))
         elif erased:
-            values = await measure(connection, dataset_id)
+            values = await measure_parts(connection, dataset_id)
             this_one = update(table).where(dataset.id == dataset_id)
             await connection.execute(this_one.values(items=items - erased, **values))
     return erased
@@ -291,7 +291,7 @@ def take_out(content: bytes, metadata: Mapping[str, str]) -> tuple[bytes, int]:
     return b"".join(left), len(lines) - len(left)
 
 
-async def measure(connection: AsyncConnection, dataset_id: str) -> dict[str, Any]:
+async def measure_parts(connection: AsyncConnection, dataset_id: str) -> dict[str, Any]:
     """Digest and size of a dataset's parts."""
     found, size = hashlib.sha256(), 0
     numbers = select(part.number).where(part.dataset_id == dataset_id).order_by(part.number)

@@ -124,9 +124,9 @@ class Account:
             self.pause_reason = self.pause_detail = None
 
 
-FIELDS = tuple(Account.__dataclass_fields__)
+ACCOUNT_FIELDS = tuple(Account.__dataclass_fields__)
 THIS = update(batches).where(batches.c.id == bindparam("this"))
-STORE = THIS.values({name: bindparam(name) for name in FIELDS})
+STORE = THIS.values({name: bindparam(name) for name in ACCOUNT_FIELDS})
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ async def upgrade_locks(connection: AsyncConnection, held: Mapping[str, Locked])
 
 def read_account(row: Row[Any]) -> Locked:
     """The batch of a row with its account."""
-    return Locked(row.id, row, Account(*(row._mapping[name] for name in FIELDS)))
+    return Locked(row.id, row, Account(*(row._mapping[name] for name in ACCOUNT_FIELDS)))
 
 
 async def store_accounts(connection: AsyncConnection, locked: Collection[Locked]) -> None:

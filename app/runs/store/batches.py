@@ -153,7 +153,7 @@ class BatchStore:
             if (await connection.execute(grown.values(sums))).rowcount != 1:
                 raise StoreError(GONE)
             for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
-                for some in db.cut(added, ROWS):
+                for some in db.cut_pieces(added, ROWS):
                     await connection.execute(insert(table), some)
 
     async def accept(
@@ -200,7 +200,7 @@ class BatchStore:
 
     async def find(self, project: str, batch_id: str) -> Batch | None:
         """The batch; None if there is none in this project."""
-        return await self._look(named(batch_id, project))
+        return await self._look(batch_condition(batch_id, project))
 
     async def find_all(self, project: str, ids: Collection[str]) -> list[Batch]:
         """Those of these batches that there are in this project."""
@@ -216,23 +216,23 @@ class BatchStore:
         async with db.read(self._engine) as connection:
             rows = (await connection.execute(query)).all()
             signatures = await views.count_signatures(connection, [row.id for row in rows]) if rows else {}
-        return [views.describe(row, signatures.get(row.id, {}), self._clock()) for row in rows]
+        return [views.read_batch_row(row, signatures.get(row.id, {}), self._clock()) for row in rows]
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None if there is no such batch in this project."""
-        query = select(t.batches.c.options).where(SEEN, named(batch_id, project))
+        query = select(t.batches.c.options).where(SEEN, batch_condition(batch_id, project))
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
     async def active_options(self, batch_id: str) -> BatchOptions | None:
         """The options of a batch that is worked on; None where it is not, or there is none."""
-        query = select(t.batches.c.options).where(SEEN, named(batch_id), t.batches.c.status.in_(ACTIVE))
+        query = select(t.batches.c.options).where(SEEN, batch_condition(batch_id), t.batches.c.status.in_(ACTIVE))
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
     async def project_of(self, batch_id: str) -> str | None:
         """The batch's project; None if there is no such batch."""
-        query = select(t.batches.c.project).where(SEEN, named(batch_id))
+        query = select(t.batches.c.project).where(SEEN, batch_condition(batch_id))
         found: str | None = await db.fetch_value(self._engine, query)
         return found
 
@@ -241,7 +241,10 @@ class BatchStore:
         pair of the newest batch first. Considers the project's `MOST_PAIRED` newest completed batches."""
         if not views.can_be_asked(project, wanted):
             return []
-        pairs = [(row.id, row.before) for row in await db.fetch(self._engine, views.pair_up(project, wanted, limit))]
+        pairs = [
+            (row.id, row.before)
+            for row in await db.fetch(self._engine, views.pair_with_predecessors(project, wanted, limit))
+        ]
         ids = [one for pair in pairs for one in pair]
         found = {batch.id: batch for batch in await self._read(select(t.batches).where(SEEN, t.batches.c.id.in_(ids)))}
         # A batch that was erased in between is left out.
@@ -257,7 +260,7 @@ class BatchStore:
         table = t.evaluations.c
         mine = (equals(table.batch_id, batch_id), equals(table.project, project), table.position > after)
         rows = await db.fetch(self._engine, select_results().where(*mine).order_by(table.position).limit(limit))
-        query = select(t.batches.c.ids_given).where(SEEN, named(batch_id, project))
+        query = select(t.batches.c.ids_given).where(SEEN, batch_condition(batch_id, project))
         ids_given: bool | None = await db.fetch_value(self._engine, query) if rows else None
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
         return await asyncio.to_thread(lambda: [read_result(row, ids_given=ids_given) for row in rows])
@@ -323,7 +326,7 @@ class BatchStore:
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         """Stores the computed figures of a completed or cancelled batch that has none. Does nothing if results have
         arrived meanwhile, or may still arrive."""
-        settled = views.has_settled(named(batch_id, project), tally.results)
+        settled = views.has_settled(batch_condition(batch_id, project), tally.results)
         unknown = update(t.batches).where(*settled, t.batches.c.tally.is_(None))
         await db.execute(self._engine, unknown.values(tally=pack_tally(tally)))
 
@@ -340,7 +343,7 @@ class BatchStore:
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
         """Stores the intervals of a completed or cancelled batch, under the conditions of `keep_tally`. They are
         removed when a result changes."""
-        settled = update(t.batches).where(*views.has_settled(named(batch_id, project), intervals.results))
+        settled = update(t.batches).where(*views.has_settled(batch_condition(batch_id, project), intervals.results))
         await db.execute(self._engine, settled.values(intervals=intervals.model_dump_json()))
 
     # Figures of all batches
@@ -386,11 +389,11 @@ class BatchStore:
                 await store_accounts(connection, [found])
         if changes:
             log_paused(batch_id, reason)
-        return await self._look(named(batch_id, project))
+        return await self._look(batch_condition(batch_id, project))
 
     async def resume(self, project: str, batch_id: str) -> Batch | None:
         """paused → queued; any other status stays."""
-        this = named(batch_id, project)
+        this = batch_condition(batch_id, project)
         waiting = {"status": "queued", "pause_reason": None, "pause_detail": None}
         async with db.write(self._engine) as connection:
             paused = update(t.batches).where(this, t.batches.c.status == "paused")
@@ -405,7 +408,7 @@ class BatchStore:
 
     async def cancel(self, project: str, batch_id: str) -> Batch | None:
         """queued, running or paused → cancelled; any other status stays."""
-        this = named(batch_id, project)
+        this = batch_condition(batch_id, project)
         ended = {"status": "cancelled", "finished_at": self._clock(), "pause_reason": None, "pause_detail": None}
         steerable = t.batches.c.status.in_((*ACTIVE, "paused"))
         if await db.execute(self._engine, update(t.batches).where(this, steerable).values(ended)):
@@ -610,7 +613,7 @@ class BatchStore:
             # A worker that lost the job `FINISH` and still works on it must not restore texts that were redacted.
             if batch_id not in locked or locked[batch_id].row.texts is not None:
                 return
-            for some in db.cut(changed, ROWS):
+            for some in db.cut_pieces(changed, ROWS):
                 await leases.rewrite_results(connection, locked[batch_id], dict(some))
             await store_accounts(connection, locked.values())
 
@@ -637,7 +640,7 @@ class BatchStore:
         return [*await self._read(views.list_newest(project, wanted, after, limit))]
 
 
-def named(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
+def batch_condition(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
     """The condition that finds the batch, in one project or in any."""
     this = equals(t.batches.c.id, batch_id)
     return this if project is None else this & equals(t.batches.c.project, project)
@@ -658,7 +661,7 @@ async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, 
     if asked.relevance is not None and asked.relevance.baseline == "batch":
         chunks.append((FINISH, "blocked", 0, -1))
     common = {"batch_id": batch_id, "crashes": 0, "reserved_usd": 0.0}
-    for some in db.cut(chunks, ROWS):
+    for some in db.cut_pieces(chunks, ROWS):
         rows = [dict(zip(("number", "state", "first", "last"), each, strict=True)) | common for each in some]
         await connection.execute(insert(t.batch_chunks), rows)
     return count

@@ -37,8 +37,8 @@ from saiten_server.runs.store.rows import (
     Measures,
     enclose,
     name_columns,
+    read_full_result,
     read_measures,
-    read_whole,
     select_results,
 )
 from saiten_server.runs.store.search import TextSearch
@@ -153,7 +153,7 @@ class ResultBrowser:
         )
         rows = {row.position: row for row in await fetch(self._engine, query)}
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
-        return await asyncio.to_thread(lambda: {at: read_whole(rows[at]) for at in positions if at in rows})
+        return await asyncio.to_thread(lambda: {at: read_full_result(rows[at]) for at in positions if at in rows})
 
     async def measures(self, project: str, batch_id: str) -> tuple[str, ...]:
         """The measures by which the batch's results can be sorted."""
@@ -214,12 +214,12 @@ async def find_positions(
     """The number of matching results, and the positions of those from one number to before another; only of those
     `named`, where some are."""
     first, last = wanted
-    conditions = conditions_of(batch.columns, connection.dialect.name, query)
+    conditions = result_conditions(batch.columns, connection.dialect.name, query)
     conditions += [] if named is None else [is_among(connection.dialect.name, named)]
     key = sort_key(batch.columns, query).label("key")
     every = select(figure.position, key).where(figure.batch_id == batch.id)
     if not conditions:
-        return batch.total, await cut(connection, every, query, batch.total, wanted)
+        return batch.total, await cut_positions(connection, every, query, batch.total, wanted)
     # Counted and sorted in one statement, so that what the conditions leave is looked for once.
     fitting = every.where(*conditions).cte("fitting")
     counted = select(func.count().label("total")).select_from(fitting).subquery("counted")
@@ -238,7 +238,7 @@ def is_among(dialect: str, positions: Sequence[int]) -> ColumnElement[bool]:
     return figure.position.in_(select(listed.c.value))
 
 
-async def cut(
+async def cut_positions(
     connection: AsyncConnection, every: Select[Any], query: ResultQuery, total: int, wanted: tuple[int, int]
 ) -> list[int]:
     """The positions of results from one number to before another, of all `total`. Those of the further half are counted
@@ -255,7 +255,7 @@ async def cut(
     return [*reversed(found)] if backwards else [*found]
 
 
-def conditions_of(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:
+def result_conditions(columns: Mapping[str, str], dialect: str, query: ResultQuery) -> list[ColumnElement[bool]]:
     """What the wanted results of a batch fulfil but for searches; nothing if all are wanted. `columns` are those of its
     measures, `dialect` is the database's name."""
     # Not LIKE, which is slower, knows wildcards, and on SQLite another case.

@@ -20,8 +20,15 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.tables import equals
 from saiten_server.runs.store.browsing import Browsable, find_batch
-from saiten_server.runs.store.rows import VALUES, Measures, read_faulty, read_further, read_ratings, read_unrated
-from saiten_server.runs.store.views import ENDED
+from saiten_server.runs.store.rows import (
+    VALUE_COLUMNS,
+    Measures,
+    decode_ratings,
+    read_faulty,
+    read_further,
+    read_unrated,
+)
+from saiten_server.runs.store.views import ENDED_STATUSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +39,7 @@ figure, result = t.result_figures.c, t.evaluations.c
 
 COUNTED = ("total", "scored", "partial", "failed", "expired")
 
-PAGE = 20_000
+FRAME_ROWS = 20_000
 """Rows that are read and turned into columns at a time, in a twentieth of a second."""
 
 LEAST_KEPT = 5000
@@ -42,7 +49,7 @@ own, chunk = t.batches.c, t.batch_chunks.c
 HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
-WORTH = own.status.in_(ENDED) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
+WORTH = own.status.in_(ENDED_STATUSES) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
 FORMAT = "4"
 """Of `pack_frame`: what was kept in another is made again."""
 
@@ -71,7 +78,7 @@ class FrameStore:
         async with db.read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
         if batch is None:
-            return await asyncio.to_thread(join, [])
+            return await asyncio.to_thread(concatenate_frames, [])
         state = await db.fetch_value(self._engine, STATE.where(t.batches.c.id == batch_id))
         kept = t.run_frames.c
         stored = select(kept.frame).where(kept.batch_id == batch_id, kept.state == state)
@@ -91,15 +98,15 @@ class FrameStore:
     async def _read_all(self, batch: Browsable) -> RunFrame:
         frames: list[RunFrame] = []
         after = -1
-        while len(frame := await read_rows(self._engine, batch, after=after, limit=PAGE)):
+        while len(frame := await read_rows(self._engine, batch, after=after, limit=FRAME_ROWS)):
             frames.append(frame)
             after = int(frame.positions[-1])
-        return await asyncio.to_thread(join, frames)
+        return await asyncio.to_thread(concatenate_frames, frames)
 
     async def read_items(self, project: str, batch_id: str) -> Mapping[int, str]:
         """The ids of the items of all results that the batch has now, by position."""
         mine = equals(result.batch_id, batch_id), equals(result.project, project)
-        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(PAGE)
+        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(FRAME_ROWS)
         found: dict[int, str] = {}
         after = -1
         while rows := await db.fetch(self._engine, query.where(result.position > after)):
@@ -110,7 +117,7 @@ class FrameStore:
     async def find_places(self, project: str, evaluations: Sequence[str]) -> Mapping[str, tuple[str, int]]:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
         found = {}
-        for some in db.cut(evaluations, PAGE // 20):
+        for some in db.cut_pieces(evaluations, FRAME_ROWS // 20):
             query = select(result.id, result.batch_id, result.position).where(
                 result.id.in_(some), result.project == project, result.batch_id.is_not(None)
             )
@@ -124,14 +131,14 @@ async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: 
     async with db.read(engine) as connection:
         batch = await find_batch(connection, project, batch_id)
     if batch is None:
-        return await asyncio.to_thread(join, [])
+        return await asyncio.to_thread(concatenate_frames, [])
     return await read_rows(engine, batch, after=after, limit=limit)
 
 
 async def read_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
     """The results of the batch with a position greater than `after`, in order."""
     sources = await asyncio.to_thread(list_sources)
-    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUES[: len(batch.measures)])]
+    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUE_COLUMNS[: len(batch.measures)])]
     query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
     rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
     return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
@@ -173,7 +180,7 @@ def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) ->
     values = {
         key: np.array(column, dtype=np.float64) for key, column in zip(measures, given[len(names) :], strict=True)
     }
-    ratings = spread_out([read_ratings(text) for text in stored["ratings"]])
+    ratings = spread_out([decode_ratings(text) for text in stored["ratings"]])
     values |= spread_out([read_further(text) for text in stored["further"]])
     told = [*map(read_label, labels)]
     faulty = [read_faulty(*each) for each in faults]
@@ -211,7 +218,7 @@ def read_label(stored: tuple[Any, ...]) -> Label:
     return Label(status, frozenset(warnings.split()), why, *more)
 
 
-def join(frames: Sequence[RunFrame]) -> RunFrame:
+def concatenate_frames(frames: Sequence[RunFrame]) -> RunFrame:
     """The results of all in one run, with the rates of their findings."""
     import numpy as np
 

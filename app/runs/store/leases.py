@@ -90,7 +90,7 @@ async def find_leased(
 
 
 EXHAUSTED = "budget-exhausted"
-ROUNDING = 1e-9
+MONEY_ROUNDING = 1e-9
 """A budget that is a whole multiple of the cost must not lose a candidate to binary fractions."""
 
 
@@ -111,12 +111,12 @@ class CandidateBudget:
         if self.spent_usd is None:
             return 0
         left_usd = self.total_usd - self.spent_usd - self.reserved_usd
-        if left_usd < -ROUNDING:
+        if left_usd < -MONEY_ROUNDING:
             return 0
         if self.unit_usd <= 0:
             return wanted
         # A budget that is huge compared with the cost allows infinitely many, which cannot be rounded down.
-        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + ROUNDING)))
+        return max(0, math.floor(min(wanted, left_usd / self.unit_usd + MONEY_ROUNDING)))
 
     def explain(self) -> str:
         """One sentence that says why the batch pauses."""
@@ -143,7 +143,7 @@ class KeyMoney:
             return wanted
         left_usd = self.limit_usd - self.spent_usd - self.reserved_usd
         fewest = 0 if self.reserved_usd > 0 else 1
-        return max(fewest, math.floor(min(wanted, left_usd / unit_usd + ROUNDING)))
+        return max(fewest, math.floor(min(wanted, left_usd / unit_usd + MONEY_ROUNDING)))
 
 
 OVERSPENT = "cost-limit-reached"
@@ -175,10 +175,7 @@ async def claim_chunk(
     if found is None or not is_free(found, now):
         return None
     if found.begun:
-        # The previous owner died, or lost the lease: what it had begun may be paid for.
-        batch = (await upgrade_locks(connection, {job.batch: batch}))[job.batch]
-        await spend_lost(connection, batch, found.begun, now)
-        await store_accounts(connection, [batch])
+        batch = await spend_begun(connection, batch, job.batch, found.begun, now)
     todo = await select_todo(connection, job.batch, found)
     if not todo and job.chunk >= 0:
         await close_stored(connection, job, now)
@@ -205,13 +202,14 @@ async def claim_chunk(
             set_aside=False,
         )
     )
+    options = read_options(batch.row.options)
     if batch.account.status == "queued":
-        batch.account.start(now, time, 3600.0 * read_options(batch.row.options).running_hours)
+        batch.account.start(now, time, 3600.0 * options.running_hours)
         await store_accounts(connection, [batch])
     return Work(
         job=job,
         project=batch.row.project,
-        options=read_options(batch.row.options),
+        options=options,
         # In a thread: long conversations take milliseconds each.
         todo=await asyncio.to_thread(lambda: [read_placed(row) for row in todo]),
         suspect=crashes > 0,
@@ -219,6 +217,14 @@ async def claim_chunk(
         unit_usd=budget.unit_usd if bounded else None,
         tries={row.position: row.tries for row in todo if row.tries},
     )
+
+
+async def spend_begun(connection: AsyncConnection, batch: Locked, name: str, begun: int, now: datetime) -> Locked:
+    """Spends what a previous owner of a chunk had begun: it died, or lost the lease, and that may be paid for."""
+    batch = (await upgrade_locks(connection, {name: batch}))[name]
+    await spend_lost(connection, batch, begun, now)
+    await store_accounts(connection, [batch])
+    return batch
 
 
 async def lock_claimed(
@@ -450,7 +456,7 @@ async def mark_chunks(
     return [ChunkJob(batch_id, number) for number in numbers]
 
 
-Place = tuple[str, int]
+BatchPosition = tuple[str, int]
 """A batch and a position in it."""
 
 ERASED = ERASED_FAILURE.model_dump_json()
@@ -484,7 +490,7 @@ async def commit_results(
         if each.job in held and place not in kept:
             kept.add(place)
             free.append((each, find_figures(each)))
-    added = await keep(connection, known, free, now)
+    added = await insert_results(connection, known, free, now)
     ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
     locked = await upgrade_locks(connection, known)
     costs = await enter(connection, locked, free)
@@ -504,7 +510,7 @@ async def commit_results(
 
 async def find_kept(
     connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]
-) -> tuple[set[Place], set[Place]]:
+) -> tuple[set[BatchPosition], set[BatchPosition]]:
     """The places of the held chunks that have a result already, and those of them that were erased."""
     if not held:
         return set(), set()
@@ -528,7 +534,7 @@ class Added:
     stored_bytes: int
 
 
-async def keep(
+async def insert_results(
     connection: AsyncConnection,
     locked: Mapping[str, Locked],
     new: Sequence[tuple[FinishedCandidate, ResultFigures]],
@@ -593,7 +599,7 @@ async def settle_figures(connection: AsyncConnection, locked: Mapping[str, Locke
         account.measures = write_measures(measures)
 
 
-def is_done(job: ChunkJob, span: CandidateSpan, kept: set[Place]) -> bool:
+def is_done(job: ChunkJob, span: CandidateSpan, kept: set[BatchPosition]) -> bool:
     """Whether nothing of a chunk is left to do. A chunk for work on the whole batch is done when it was marked so,
     not when it is closed."""
     if job.chunk < 0:
@@ -638,7 +644,7 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
             new.append((failed, find_figures(failed)))
         await spend_lost(connection, batch, row.begun, now)
     locked = {batch.id: batch}
-    added = await keep(connection, locked, new, now)
+    added = await insert_results(connection, locked, new, now)
     await enter(connection, locked, new)
     await settle_figures(connection, locked, added)
     collecting = update(batch_chunks).where(mine, chunk.number == COLLECT)

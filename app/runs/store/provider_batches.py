@@ -15,7 +15,7 @@ from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.providers.ports import KeptReply, Leftover, LeftoverKind, ProviderPart
 from saiten_server.runs.store.rows import ROWS, utc_now
-from saiten_server.runs.store.views import ENDED
+from saiten_server.runs.store.views import ENDED_STATUSES
 
 JSON_COLUMNS = ("conceded", "parameters")
 
@@ -132,7 +132,7 @@ class ProviderBatchStore:
             ):
                 return False
             await replace_part(connection, part)
-            for some in db.cut(rows, ROWS):
+            for some in db.cut_pieces(rows, ROWS):
                 await connection.execute(insert(t.provider_replies), some)
             added = [{"batch_id": part.batch, "key": key, "characters": billed} for key, billed in calls.items()]
             if added:
@@ -143,7 +143,7 @@ class ProviderBatchStore:
     async def planned(self, batch_id: str, keys: Sequence[str]) -> dict[str, int | None]:
         """The known keys among these, with the part that waits for the answer, or None if there is an answer."""
         table, found = t.provider_replies, dict[str, int | None]()
-        for some in db.cut(keys, KEYS):
+        for some in db.cut_pieces(keys, KEYS):
             query = select(table.c.key, table.c.part, table.c.reply.is_(None).label("open")).where(
                 table.c.batch_id == batch_id, table.c.key.in_(some)
             )
@@ -234,7 +234,7 @@ class ProviderBatchStore:
         query = (
             select(t.provider_runs.c.batch_id)
             .join(t.batches, t.batches.c.id == t.provider_runs.c.batch_id)
-            .where(t.batches.c.status.in_(ENDED))
+            .where(t.batches.c.status.in_(ENDED_STATUSES))
             .limit(limit)
         )
         return list(await db.fetch_column(self._engine, query))

@@ -67,7 +67,7 @@ def read_failure(text: str | None) -> Failure | None:
     return None if text is None else Failure.model_validate_json(text)
 
 
-PLACE = ("position", "item", "candidate", "dialogue", "cluster")
+PLACE_COLUMNS = ("position", "item", "candidate", "dialogue", "cluster")
 """Columns of a result's place in its batch."""
 
 UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
@@ -92,7 +92,7 @@ def describe_result(finished: FinishedCandidate, status: str, batch: Row[Any], n
     return {
         "project": batch.project,
         "batch_id": finished.job.batch,
-        **{name: getattr(finished.entry, name) for name in PLACE},
+        **{name: getattr(finished.entry, name) for name in PLACE_COLUMNS},
         "calls": json.dumps(finished.calls),
         "status": status,
         "id": evaluation.id if evaluation else "ev_" + secrets.token_hex(12),
@@ -105,14 +105,14 @@ def describe_result(finished: FinishedCandidate, status: str, batch: Row[Any], n
 
 
 figure, result = result_figures.c, evaluations.c
-VALUES = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
+VALUE_COLUMNS = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
 FIXED = (
     *("status", "system", "build", "warnings", "unrated", "reasons", "failure", "ratings"),
     *("context", "context_key", "spread", "similarity", "system_turns", "findings", "further"),
 )
 """What a row of figures tells beside its place and its values."""
 
-REWRITTEN = (*FIXED, *VALUES)
+REWRITTEN = (*FIXED, *VALUE_COLUMNS)
 REWRITE = (
     update(result_figures)
     .where(figure.batch_id == bindparam("this"), figure.position == bindparam("place"))
@@ -149,7 +149,7 @@ def extend_measures(known: Measures, results: Iterable[ResultFigures]) -> Measur
 def name_columns(measures: Measures) -> dict[str, str]:
     """The column of each measure by what a caller calls it. An aspect takes precedence over anything else of its name,
     and a composite over a blended value."""
-    placed = sorted(zip(measures, VALUES, strict=False), key=lambda pair: RANK.index(pair[0][0]), reverse=True)
+    placed = sorted(zip(measures, VALUE_COLUMNS, strict=False), key=lambda pair: RANK.index(pair[0][0]), reverse=True)
     columns = {flat_name(key): column for key, column in placed}
     return {name: columns[name] for name in dict.fromkeys(map(flat_name, measures))}
 
@@ -179,7 +179,7 @@ def describe_figures(figures: ResultFigures, measures: Measures, width: int) -> 
         "system_turns": None if faulty is None else faulty.system_turns,
         "findings": None if faulty is None else COMPACT.encode(faulty.found),
         "further": COMPACT.encode(further) if further else None,
-        **dict(zip(VALUES[:width], [*values, *[None] * (width - len(values))], strict=True)),
+        **dict(zip(VALUE_COLUMNS[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
 
 
@@ -189,7 +189,7 @@ def read_unrated(names: str, reasons: str) -> dict[str, str | None]:
     return {name: None if reason == UNTOLD else reason for name, reason in pairs}
 
 
-def read_ratings(text: str | None) -> dict[str, int]:
+def decode_ratings(text: str | None) -> dict[str, int]:
     """The ratings by aspect in a column of those that are not the mean."""
     found: dict[str, int] = {} if text is None else json.loads(text)
     return found
@@ -261,7 +261,7 @@ RATED = ("scored", "partial")
 
 def read_entry(row: Any, *, ids_given: bool | None = None) -> Entry:
     """The place of a result's row."""
-    return Entry(**{name: getattr(row, name) for name in PLACE}, ids_given=ids_given)
+    return Entry(**{name: getattr(row, name) for name in PLACE_COLUMNS}, ids_given=ids_given)
 
 
 def read_placed(row: Any) -> tuple[Entry, Candidate]:
@@ -275,7 +275,11 @@ def read_placed(row: Any) -> tuple[Entry, Candidate]:
 
 def select_results(*more: ColumnElement[Any]) -> Select[Any]:
     """The columns of results that `read_result` reads, and more of theirs."""
-    columns = (*(result[name] for name in ("id", *PLACE, "record", "failure")), figure.context, figure.system_turns)
+    columns = (
+        *(result[name] for name in ("id", *PLACE_COLUMNS, "record", "failure")),
+        figure.context,
+        figure.system_turns,
+    )
     there = (figure.batch_id == result.batch_id) & (figure.position == result.position)
     return select(*columns, *more).join(result_figures, there)
 
@@ -289,7 +293,7 @@ def read_result(row: Row[Any], *, ids_given: bool | None = None) -> Result:
     return Result(row.id, entry, evaluation, failure)
 
 
-def read_whole(row: Row[Any]) -> Result:
+def read_full_result(row: Row[Any]) -> Result:
     """The result of a row that has the candidate too, with everything that is known of it."""
     trace = () if row.failure else read_trace(row.record)
     return replace(read_result(row), asked=read_candidate(row.request), trace=trace)

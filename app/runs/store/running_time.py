@@ -34,7 +34,7 @@ async def read_running_time(connection: AsyncConnection, now: datetime) -> datet
     if row is None:
         await start_clock(connection, now)
         return now
-    return tell(row, now)
+    return tell_time(row, now)
 
 
 async def start_clock(connection: AsyncConnection, now: datetime) -> None:
@@ -43,7 +43,7 @@ async def start_clock(connection: AsyncConnection, now: datetime) -> None:
     await connection.execute(insert_or_ignore(connection, running_time), first)
 
 
-def tell(row: Row[Any], now: datetime) -> datetime:
+def tell_time(row: Row[Any], now: datetime) -> datetime:
     """The running clock's time at `now`, after the last sign."""
     since: timedelta = now - row.seen_at
     counted = since if abs(since) <= SILENCE else timedelta()
@@ -59,10 +59,10 @@ async def sign(engine: AsyncEngine, now: datetime) -> datetime:
             await start_clock(connection, now)
             row = (await connection.execute(READ.with_for_update())).one()
             if not is_fresh(row, now):
-                skipped = (now - tell(row, now)).total_seconds()
+                skipped = (now - tell_time(row, now)).total_seconds()
                 signed = update(running_time).where(running_time.c.id == ONLY)
                 await connection.execute(signed.values(seen_at=now, skipped_seconds=skipped))
-    return tell(row, now)
+    return tell_time(row, now)
 
 
 def is_fresh(row: Row[Any], now: datetime) -> bool:

@@ -43,7 +43,7 @@ WIDTH = 21
 MOST_GRAMS = 8
 """Pairs that are looked up of a search; what they leave is looked through."""
 
-MOST_NAMED = 2000
+MOST_SEARCHED_PLACES = 2000
 """Places that are looked through by name; of more, the batch is."""
 
 row, text, batch = t.text_grams.c, t.batch_texts.c, t.batches.c
@@ -88,7 +88,7 @@ def list_block(
 
     first = texts[0][0]
     # Sorted by gram, then by place, each pair once.
-    pairs = np.unique(np.concatenate([pair_up(group, first) for group in cut_texts(texts)]))
+    pairs = np.unique(np.concatenate([pair_characters(group, first) for group in cut_texts(texts)]))
     grams = pairs >> 16
     starts = np.flatnonzero(np.diff(grams, prepend=-1))
     held = (pairs & 0xFFFF).astype("<u2")
@@ -120,7 +120,7 @@ def cut_texts(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]
     yield group
 
 
-def pair_up(group: Sequence[tuple[int, str]], first: int) -> NDArray[np.int64]:
+def pair_characters(group: Sequence[tuple[int, str]], first: int) -> NDArray[np.int64]:
     """Each pair of characters in the texts with the place of its text after `first`: sorted, each once."""
     import numpy as np
 
@@ -191,7 +191,7 @@ class TextSearch:
             return nothing
         mine = (row.batch_id == batch_id) & is_of(project)
         found: Places | None = None
-        for condition in conditions_of(folded):
+        for condition in index_conditions(folded):
             rows = await db.fetch(self._engine, select(row.first, row.places).where(mine, condition))
             places = join_places(rows)
             found = places if found is None else np.intersect1d(found, places, assume_unique=True)
@@ -208,10 +208,10 @@ class TextSearch:
 
         look = func.strpos if db.file_of(self._engine) is None else func.instr
         query = select(text.position).where(text.batch_id == batch_id, look(text.text, folded) > 0)
-        if len(found) > MOST_NAMED:
+        if len(found) > MOST_SEARCHED_PLACES:
             return np.array(await db.fetch_column(self._engine, query.order_by(text.position)), dtype=np.int32)
         holding: list[int] = []
-        for some in db.cut(found.tolist(), ROWS):
+        for some in db.cut_pieces(found.tolist(), ROWS):
             holding += await db.fetch_column(self._engine, query.where(text.position.in_(some)))
         return np.array(sorted(holding), dtype=np.int32)
 
@@ -231,7 +231,7 @@ class TextSearch:
         query = select(batch.id).where(
             batch.project == project,
             batch.status != RECEIVING,
-            *(here.where(condition) for condition in conditions_of(folded)),
+            *(here.where(condition) for condition in index_conditions(folded)),
         )
         return await db.fetch_column(self._engine, query.order_by(batch.created_at.desc(), batch.id).limit(limit))
 
@@ -241,7 +241,7 @@ def is_of(project: str) -> ColumnElement[bool]:
     return exists().where(batch.id == row.batch_id, equals(batch.project, project), batch.status != RECEIVING)
 
 
-def conditions_of(folded: str) -> list[ColumnElement[bool]]:
+def index_conditions(folded: str) -> list[ColumnElement[bool]]:
     """What the index says of candidates that hold the text: of a long one, of pairs spread over all of it."""
     if len(folded) == 1:
         # Every character begins a pair: the last of a text with the separator.

@@ -54,7 +54,7 @@ def can_be_asked(project: str, wanted: BatchFilter) -> bool:
 
 def list_newest(project: str, wanted: BatchFilter, after: tuple[datetime, str] | None, limit: int) -> Select[Any]:
     """The wanted batches, newest first; `after` is (created_at, id) of the last one of the page before."""
-    query = select(t.batches).where(SEEN, t.batches.c.project == project, *conditions_of(wanted))
+    query = select(t.batches).where(SEEN, t.batches.c.project == project, *batch_conditions(wanted))
     if after is not None:
         place = tuple_(literal(after[0], Instant()), literal(after[1]))
         query = query.where(tuple_(t.batches.c.created_at, t.batches.c.id) < place)
@@ -68,11 +68,11 @@ def age_of_oldest(now: datetime, live: datetime | None, given: datetime | None) 
     return max(0.0, (now - due).total_seconds())
 
 
-def pair_up(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
+def pair_with_predecessors(project: str, wanted: BatchFilter, limit: int) -> Select[Any]:
     """The ids of the newest completed batch of each name, system and rubric, and of the one `before` it."""
     table, entry = t.batches.c, t.batch_metadata.c
     completed = select(table.id, table.name, table.rubric, table.created_at).where(
-        table.project == project, table.status == "completed", table.name.is_not(None), *conditions_of(wanted)
+        table.project == project, table.status == "completed", table.name.is_not(None), *batch_conditions(wanted)
     )
     recent = completed.order_by(table.created_at.desc(), table.id.desc()).limit(MOST_PAIRED).subquery("recent")
     one = recent.c
@@ -115,7 +115,7 @@ def find_before(project: str, ids: Sequence[str]) -> Select[Any]:
     return select(this.c.id, before).where(this.c.project == project, this.c.id.in_(ids), this.c.name.is_not(None))
 
 
-def conditions_of(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
+def batch_conditions(wanted: BatchFilter) -> Sequence[ColumnElement[bool]]:
     """The conditions that a listed batch meets."""
     exact = (
         (NAME_START, wanted.name and wanted.name[:NAME_START_CHARACTERS]),
@@ -162,7 +162,7 @@ async def count_signatures(connection: AsyncConnection, ids: Sequence[str]) -> d
     return counts
 
 
-def describe(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
+def read_batch_row(row: Row[Any], signatures: dict[str, int], now: datetime) -> Batch:
     """The batch of a row."""
     options = read_options(row.options)
     finished = row.scored + row.partial + row.failed + row.expired
@@ -210,7 +210,7 @@ def rate_of(row: Row[Any], finished: int, now: datetime) -> float | None:
     return count / seconds if seconds > 0 and count > 0 else None
 
 
-ENDED = ("completed", "cancelled")
+ENDED_STATUSES = ("completed", "cancelled")
 figure = t.result_figures.c
 
 
@@ -220,4 +220,4 @@ def has_settled(this: ColumnElement[bool], results: int) -> tuple[ColumnElement[
     # A worker that holds a chunk of a cancelled batch may still commit to it or rewrite its results.
     held = exists().where(chunk.batch_id == table.id, chunk.state == "leased")
     unchanged = table.scored + table.partial + table.failed + table.expired == results
-    return this, table.status.in_(ENDED), unchanged, ~held
+    return this, table.status.in_(ENDED_STATUSES), unchanged, ~held

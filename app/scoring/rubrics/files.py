@@ -189,7 +189,7 @@ def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
     union = error["type"].startswith("union_tag")  # found at the composite, though its kind is what is wrong
     path = (*error["loc"], "kind") if union else error["loc"]
     location = document.locate(path, missing=union or error["type"] == "missing")
-    return RubricFault(document.line(location), pointer(location), describe(error, location))
+    return RubricFault(document.line(location), pointer(location), explain_yaml_error(error, location))
 
 
 def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
@@ -234,7 +234,7 @@ def read_text(path: Path) -> str:
         raise Unreadable(Message("yaml-not-utf-8", byte=raw[error.start]), line) from error
 
 
-FAULTS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
+YAML_FAULTS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
     "missing": lambda _: Message("is-missing"),
     "tuple_type": lambda _: Message("must-be-list"),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), lambda _: Message("must-be-mapping")),
@@ -273,11 +273,11 @@ class RubricFault:
         return str(self.message)
 
 
-def describe(error: ErrorDetails, location: Location) -> Message:
+def explain_yaml_error(error: ErrorDetails, location: Location) -> Message:
     """What is wrong, in a few words that follow the field's name. `location` is the error's place in the file."""
     kind, context = error["type"], error.get("ctx", {})
-    if kind in FAULTS:
-        return FAULTS[kind](context)
+    if kind in YAML_FAULTS:
+        return YAML_FAULTS[kind](context)
     if isinstance(fault := context.get("error"), Misfit):
         return fault.message
     if kind == "extra_forbidden":

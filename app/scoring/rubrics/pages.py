@@ -14,7 +14,15 @@ from saiten_server.core.errors import NotFound, UnknownRubric
 from saiten_server.core.rubric import Composite, Example, LinearComposite, Rubric
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import language_of, mark
-from saiten_server.platform.web.page import MOST_PAIRS, PageRoute, Piece, Project, compare_texts, render, replace_text
+from saiten_server.platform.web.page import (
+    MOST_CHARACTER_PAIRS,
+    PageRoute,
+    Piece,
+    Project,
+    compare_texts,
+    render,
+    replace_text,
+)
 from saiten_server.scoring.rubrics.files import RubricSource
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -96,12 +104,12 @@ class TextChange(NamedTuple):
     pieces: Sequence[Piece]
 
 
-Place = tuple[str, int | None, str]
+RubricTextKey = tuple[str, int | None, str]
 
 
 def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextChange]:
     """What differs between two rubrics in a language, in the order of the second, and at the end what it lacks."""
-    old, new, left = texts_of(before, language), texts_of(after, language), MOST_PAIRS
+    old, new, left = texts_of(before, language), texts_of(after, language), MOST_CHARACTER_PAIRS
     found = []
     for place in dict.fromkeys([*new, *old]):
         a, b = old.get(place, ""), new.get(place, "")
@@ -112,9 +120,9 @@ def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextCh
     return found
 
 
-def texts_of(rubric: Rubric, language: str) -> Mapping[Place, str]:
+def texts_of(rubric: Rubric, language: str) -> Mapping[RubricTextKey, str]:
     """Everything that a judge or reader sees of the rubric in the language, by place."""
-    found: dict[Place, str] = {
+    found: dict[RubricTextKey, str] = {
         ("", None, mark("Title")): rubric.title.get(language, ""),
         ("", None, mark("Task")): rubric.task.get(language, ""),
         ("", None, mark("Calls")): rubric.calls,

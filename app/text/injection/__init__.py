@@ -9,7 +9,7 @@ from saiten_server.text.injection.inspection import (
     list_places,
     list_translated,
 )
-from saiten_server.text.injection.masking import InspectionBudget, TextSpan, find_spans, locate, without
+from saiten_server.text.injection.masking import InspectionBudget, TextSpan, find_spans, locate_warnings, without
 
 __all__ = [
     "AttackKind",
@@ -22,6 +22,6 @@ __all__ = [
     "inspect_texts",
     "list_places",
     "list_translated",
-    "locate",
+    "locate_warnings",
     "without",
 ]

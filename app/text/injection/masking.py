@@ -103,7 +103,7 @@ def find_spans(
     return whole if suspicious(left) else spans
 
 
-def locate(
+def locate_warnings(
     warned: Sequence[Warned],
     places: Mapping[str, str],
     *,
@@ -147,14 +147,14 @@ def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, .
     fine = merge(text, (*hidden_spans(text), *payloads))
     if fine and not trial(without(text, fine)):
         return fine
-    sentences = cut(text, fine)
+    sentences = cut_sentences(text, fine)
     units = find_units(sentences, trial)
     if len(units) <= MOST_RESTORED:
         units = drop_needless(sentences, units, trial)
     return merge(text, (*fine, *(sentences[number].span for unit in units for number in unit)))
 
 
-def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
+def cut_sentences(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
     """The text's sentences, without what is empty once the fine spans are out."""
     spans = [TextSpan(*match.span()) for match in compiled(SENTENCE).finditer(text) if match[0]]
     size = -(-len(spans) // MOST_SENTENCES) or 1
@@ -170,7 +170,7 @@ def cut(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
     return found
 
 
-def join(sentences: Sequence[MaskedSentence], numbers: Iterable[int]) -> str:
+def join_sentences(sentences: Sequence[MaskedSentence], numbers: Iterable[int]) -> str:
     """These sentences together, as they are shown."""
     return "".join(sentences[number].shown for number in numbers).strip()
 
@@ -179,14 +179,14 @@ def find_units(sentences: Sequence[MaskedSentence], trial: Check) -> list[tuple[
     """The numbers of the sentences to leave out; what is suspicious only together is one unit."""
 
     def suspicious(numbers: Sequence[int]) -> bool:
-        return trial(join(sentences, numbers))
+        return trial(join_sentences(sentences, numbers))
 
     kept = list(range(len(sentences)))
     units = find_alone(kept, suspicious)
     kept = less(kept, units)
     if not (kept and suspicious(kept)):
         return units
-    units += pair_up(kept, suspicious)
+    units += pair_neighbours(kept, suspicious)
     kept = less(kept, units)
     while kept and suspicious(kept):
         units.append(narrow(kept, suspicious))
@@ -210,7 +210,7 @@ def less(kept: Iterable[int], units: Iterable[tuple[int, ...]]) -> list[int]:
     return [number for number in kept if number not in gone]
 
 
-def pair_up(kept: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int, ...]]:
+def pair_neighbours(kept: Sequence[int], suspicious: CheckOfSeveral) -> list[tuple[int, ...]]:
     """Neighbours that are suspicious together; each sentence in one pair at most."""
     found: list[tuple[int, ...]] = []
     for pair in pairwise(kept):
@@ -259,7 +259,7 @@ def drop_needless(
     everything = range(len(sentences))
     for unit in units:
         others = [other for other in needed if other != unit]
-        if not trial(join(sentences, less(everything, others))):
+        if not trial(join_sentences(sentences, less(everything, others))):
             needed = others
     return needed
 

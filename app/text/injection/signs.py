@@ -23,7 +23,7 @@ def search(expression: str, text: str, start: int = 0) -> re.Match[str] | None:
     return compiled(expression, re.MULTILINE).search(text, start)
 
 
-def count(expression: str, text: str) -> int:
+def count_matches(expression: str, text: str) -> int:
     """How often an expression matches, in the same way."""
     return sum(1 for _ in compiled(expression, re.MULTILINE).finditer(text))
 
@@ -43,7 +43,7 @@ LABELS = (
     r"|(?:final |overall |total )?(?:score|rating|grade|verdict|mark)|评分|得分"
 )
 NUMBER = r"(?:[0-9]{1,3}(?:\.[0-9])?|[一二三四五十])"
-DIGITS = "[0-9一二三四五十]"
+ANY_DIGIT = "[0-9一二三四五十]"
 LABEL = f"(?:{ASPECTS}|{LABELS})"
 MINIMUM_PAIRS = 2
 
@@ -76,7 +76,7 @@ def pairs(extra: tuple[str, ...]) -> re.Pattern[str]:
 
 def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
     """Whether a folded text lays out scores as a judge would. `aspects`: folded names of the rubric in force."""
-    if not search(DIGITS, folded):  # without one nothing is scored
+    if not search(ANY_DIGIT, folded):  # without one nothing is scored
         return False
     values = pairs(tuple(aspects)).findall(folded)
     # Differing values in the past tense are a report of marks that someone received.
@@ -89,7 +89,7 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
         return True
     if "<" not in folded:
         return False
-    tags = count(TAG, folded)
+    tags = count_matches(TAG, folded)
     return tags >= MINIMUM_PAIRS or bool(search(CONTAINER, folded) and (values or tags))
 
 
@@ -97,8 +97,8 @@ def has_verdict_line(folded: str) -> bool:
     """Whether one line is nothing but a score, among lines that are not ratings of food and service."""
     if "\n" not in folded.strip():
         return False
-    alone = count(LINE, folded)
-    return bool(alone) and count(OTHER_LINE, folded) <= alone
+    alone = count_matches(LINE, folded)
+    return bool(alone) and count_matches(OTHER_LINE, folded) <= alone
 
 
 @cache
@@ -167,7 +167,7 @@ def imitates_roles(folded: str, *, suspicious: bool) -> bool:
         return suspicious and search(SPEAKER, folded) is not None
     if search(TURN, folded) or search(INST, folded) or goes_on_with_message(folded):
         return True
-    headings = count(HEADING, folded)
+    headings = count_matches(HEADING, folded)
     return headings > 1 or (suspicious and bool(headings or search(SPEAKER, folded) or search(OBJECT, folded)))
 
 
@@ -334,7 +334,7 @@ def hides_text(text: str) -> bool:
         return False
     if search(TAGS, compiled(FLAG).sub("", text)) or search(SELECTORS, text) or search(ZERO_WIDTHS, text):
         return True
-    return reorders(text) or are_many(count(SCATTERED, text), text)
+    return reorders(text) or are_many(count_matches(SCATTERED, text), text)
 
 
 def are_many(scattered: int, text: str) -> bool:

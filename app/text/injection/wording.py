@@ -21,13 +21,13 @@ MOST_SENTENCES = 3  # Sentences of a passage
 DAMPING = 0.35
 # Katakana as hiragana: a word spelled out in either is the same word
 HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
-LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
+DISGUISED_LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
 
 
 # A sentence of a folded text, or a line, or a piece of a long one, with the white space after it
 SENTENCE = rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}"
 # Spaces that say nothing: beside a character that is not ASCII, and after another one
-GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
+WIDE_TEXT_GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
 DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
@@ -69,8 +69,10 @@ def fitted() -> tuple[float, KnownRuns, Sequence[int]]:
 
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
-    shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(LETTERS), folded.translate(HIRAGANA))
-    space, gap = compiled(r"\s"), compiled(GAP)
+    shown = compiled(DISGUISED_WORD).sub(
+        lambda match: match[0].translate(DISGUISED_LETTERS), folded.translate(HIRAGANA)
+    )
+    space, gap = compiled(r"\s"), compiled(WIDE_TEXT_GAP)
     said = (match[0] for match in compiled(SENTENCE).finditer(shown))
     return [" " + (gap.sub("", one) if space.search(one) else one) for one in said]
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten_server.comparison.judge_checks.service import MOST_RUNS, RECORDED_RUNS, load_anchors
+from saiten_server.comparison.judge_checks.service import MOST_CHECK_RUNS, RECORDED_RUNS, load_anchors
 from tests.support.cases import in_turn
 from tests.support.fake_openai import (
     BAD,
@@ -281,7 +281,7 @@ async def test_anchors_are_asked_past_the_cache(client: httpx.AsyncClient, fake:
     assert len(fake.requests) == RECORDED_RUNS * len(ANCHORS)
     second = await find(client, "judge-checks", {"rubric": "ja-dialogue"})
     assert (second["verdict"], second["reference_at"]) == ("steady", first["ratings"]["at"])
-    assert len(fake.requests) == (RECORDED_RUNS + MOST_RUNS) * len(ANCHORS)
+    assert len(fake.requests) == (RECORDED_RUNS + MOST_CHECK_RUNS) * len(ANCHORS)
     # To everybody else the cache answers as ever: the same text is asked for once more, and then never again.
     anchor = ANCHORS[0].model_dump(mode="json")
     body = {"context": anchor["context"], "response": anchor["response"], "relevance": None}
@@ -289,7 +289,7 @@ async def test_anchors_are_asked_past_the_cache(client: httpx.AsyncClient, fake:
     answers = [(await client.post("/v1/evaluations", json=body)).json() for _ in range(3)]
     assert ([answer["cached"] for answer in answers], len(fake.requests)) == ([False, True, True], 1)
     await find(client, "judge-checks", {})
-    assert len(fake.requests) == 1 + MOST_RUNS * len(ANCHORS)
+    assert len(fake.requests) == 1 + MOST_CHECK_RUNS * len(ANCHORS)
     assert (await client.post("/v1/evaluations", json=body)).json()["cached"] is True
     # No anchor is anybody's evaluation or batch.
     assert (await client.get("/v1/batches")).json()["items"] == []

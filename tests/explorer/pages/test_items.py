@@ -18,8 +18,8 @@ from saiten_server.explorer.pages.exploration import (
     Exploration,
     find_usual,
     list_numbers,
+    read_address_number,
     read_exploration,
-    read_number,
     translate,
 )
 from saiten_server.explorer.pages.items import MOST_COLUMNS, cell_of, list_columns, show_columns
@@ -285,7 +285,7 @@ def test_excerpts_are_short_and_on_one_line():
 
 @pytest.mark.parametrize(("text", "expected"), [("7", 7), ("0", 0), (None, None), ("-1", None), ("1e3", None), ("９", None), ("9" * 30, None)])  # fmt: skip
 def test_numbers_in_addresses_are_small(text, expected):
-    assert read_number(text) == expected
+    assert read_address_number(text) == expected
 
 
 async def test_a_page_reads_its_results_once(client):

@@ -25,7 +25,7 @@ from saiten_server.explorer.pages.run import (
     WHAT_TO_DO,
     PeopleRow,
     PeopleScale,
-    explain,
+    explain_signature,
     find_lowest,
     make_cards,
     titles_of,
@@ -353,14 +353,14 @@ async def test_every_piece_of_a_signature_is_explained(client):
     run = await post_run(client, "1", 1)
     signature = (await client.get(f"/v1/batches/{run}")).json()["signature"]
     sometimes = ["screen", "composites"]
-    assert [name for name, _, _ in explain(signature)] == [name for name in PIECES if name not in sometimes]
+    assert [name for name, _, _ in explain_signature(signature)] == [name for name in PIECES if name not in sometimes]
     rubric = RubricFiles([default_folder()]).get("lfqa")  # has a composite with absolute terms
     options = JudgeOptions(samples=2)
     judged = describe_judge(JudgeProvenance(kind="openai", model="m", screen=True), options)
     pieces = [*judged, *describe_composites(rubric, options)]
     assert pieces == [name for name in PIECES if name in pieces]
     assert set(sometimes) < set(pieces)
-    assert all(meaning for _, _, meaning in explain(f"{signature}|english.model:x"))
+    assert all(meaning for _, _, meaning in explain_signature(f"{signature}|english.model:x"))
 
 
 def test_failures_have_titles():

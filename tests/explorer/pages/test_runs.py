@@ -70,7 +70,7 @@ async def test_a_run_is_held_against_the_completed_one_before_it(client):
 
 
 async def test_predecessors_beyond_the_page_are_found(client, monkeypatch):
-    monkeypatch.setattr(runs, "PAGE", 1)
+    monkeypatch.setattr(runs, "RUNS_PAGE", 1)
     first, second = await post_run(client, "1"), await post_run(client, "2")
     page = await look(client)
     assert listed(page) == [second]
@@ -87,7 +87,7 @@ async def test_a_run_is_held_against_the_one_before_it_by_the_same_version(clien
 
 
 async def test_pages_follow_each_other_with_filter_and_picks(client, monkeypatch):
-    monkeypatch.setattr(runs, "PAGE", 2)
+    monkeypatch.setattr(runs, "RUNS_PAGE", 2)
     made = [await post_run(client, str(number)) for number in range(3)]
     page = await look(client, f"/?system=bot-a&candidate={made[2]}")
     assert listed(page) == [made[2], made[1]]
@@ -168,7 +168,7 @@ async def test_other_projects_runs_are_not_listed(tmp_path):
 
 
 async def test_a_regression_shows_at_a_glance_however_many_runs_came_since(client, monkeypatch):
-    monkeypatch.setattr(runs, "PAGE", 2)
+    monkeypatch.setattr(runs, "RUNS_PAGE", 2)
     monkeypatch.setattr(runs, "MOST", 2)
     good, bad = "海まで行って、夕日を見てきました。とてもきれいでしたよ。", "あ"
     pairs = []

@@ -17,7 +17,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from saiten_server.cli.process import bind
-from saiten_server.cli.server import PIECE_BYTES, ConnectionClose, DrainingServer, has_unread, make_server
+from saiten_server.cli.server import SENT_PIECE_BYTES, ConnectionClose, DrainingServer, has_unread, make_server
 from saiten_server.platform.settings import Settings
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.records import BODY
@@ -31,7 +31,9 @@ async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"done"})
 
 
-@pytest.mark.parametrize("size", [1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES, 5 * PIECE_BYTES // 2])
+@pytest.mark.parametrize(
+    "size", [1, SENT_PIECE_BYTES, SENT_PIECE_BYTES + 1, 2 * SENT_PIECE_BYTES, 5 * SENT_PIECE_BYTES // 2]
+)
 async def test_a_long_answer_is_sent_in_pieces(size: int) -> None:
     whole = bytes(range(256)) * (size // 256) + b"." * (size % 256)
 
@@ -41,7 +43,7 @@ async def test_a_long_answer_is_sent_in_pieces(size: int) -> None:
 
     sent = (await call(answer_at_length, draining=False))[1:]
     assert b"".join(message["body"] for message in sent) == whole
-    assert [len(message["body"]) <= PIECE_BYTES for message in sent] == [True] * len(sent)
+    assert [len(message["body"]) <= SENT_PIECE_BYTES for message in sent] == [True] * len(sent)
     assert [message.get("more_body", False) for message in sent] == [True] * (len(sent) - 1) + [False]
 
 

@@ -202,7 +202,7 @@ async def test_headers_that_never_end_are_cut(client: httpx.AsyncClient, monkeyp
 async def test_an_answered_caller_does_not_go_on_sending(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, line: str, answer: bytes
 ) -> None:
-    monkeypatch.setattr("saiten_server.cli.server.LINGER_SECONDS", 0.3)
+    monkeypatch.setattr("saiten_server.cli.server.CLOSING_SECONDS", 0.3)
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     writer.write(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode())
 

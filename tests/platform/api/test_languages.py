@@ -23,7 +23,7 @@ from saiten_server.platform.settings import find_unknown, read_settings
 from saiten_server.platform.web.languages import (
     DEFAULT,
     LANGUAGES,
-    LONGEST,
+    MOST_SENTENCE_CHARACTERS,
     PLACEHOLDER,
     negotiate,
     read_messages,
@@ -224,7 +224,7 @@ async def test_a_huge_header_is_refused(client: httpx.AsyncClient, header: str) 
 
 
 def test_what_is_too_long_to_be_a_sentence_is_left_as_it_is(language: str) -> None:
-    text = "/x: " + "is missing" * LONGEST
+    text = "/x: " + "is missing" * MOST_SENTENCE_CHARACTERS
     assert wording_in(language).say(text) is text
 
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from saiten_server.application import create_application
 from saiten_server.platform.settings import Settings
-from saiten_server.platform.web.glossary import FIELDS
+from saiten_server.platform.web.glossary import FIELD_DESCRIPTIONS
 from saiten_server.platform.web.openapi import ARTICLES, complete
 from saiten_server.platform.web.problems import CODES
 from tests.support.serving import openapi_document
@@ -101,7 +101,7 @@ def test_every_field_is_described_and_the_glossary_holds_nothing_else() -> None:
     assert [name for name, description in fields.items() if not description] == []
     used = {description for description in fields.values() if description is not None}
     known = {*fields, *(name.partition(".")[2] for name in fields)}
-    assert [name for name in FIELDS if name not in known or FIELDS[name] not in used] == []
+    assert [name for name in FIELD_DESCRIPTIONS if name not in known or FIELD_DESCRIPTIONS[name] not in used] == []
 
 
 def test_every_body_has_an_example_that_fits_its_schema() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from saiten_server.providers.bertscore.encoder import choose_layer, cut
+from saiten_server.providers.bertscore.encoder import choose_layer, cut_layers
 from saiten_server.providers.ports import EncoderUnavailable
 
 pytestmark = pytest.mark.skipif(
@@ -53,7 +53,7 @@ def test_cuts_where_bert_score_does(family: str, tmp_path: Path) -> None:
     outputs = []
     with torch.no_grad():
         for layers in (1, 3):
-            model = cut(transformers.AutoModel.from_pretrained(tmp_path / "whole"), layers)
+            model = cut_layers(transformers.AutoModel.from_pretrained(tmp_path / "whole"), layers)
             expected = get_model(str(tmp_path / "whole"), layers)(ids, attention_mask=mask)[0]
             outputs.append(model(ids, attention_mask=mask)[0][mask.bool()])
             torch.testing.assert_close(outputs[-1], expected[mask.bool()])
@@ -65,7 +65,7 @@ def test_refuses_a_model_that_is_no_encoder() -> None:
 
     config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=2)
     with pytest.raises(EncoderUnavailable, match="no way to take a layer of a GPT2Model"):
-        cut(transformers.AutoModel.from_config(config), 1)
+        cut_layers(transformers.AutoModel.from_config(config), 1)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.providers.huggingface import ModelKind, Source, digest_folder, is_whole, locate
+from saiten_server.providers.huggingface import ModelKind, Source, digest_folder, is_whole, locate_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = "some-owner/some-model"
@@ -103,7 +103,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 @needs_hub
 class TestLocate:
     def test_takes_a_folder_and_never_runs_its_code(self, tmp_path: Path) -> None:
-        source = locate(KIND, str(tmp_path), 1.0)
+        source = locate_model(KIND, str(tmp_path), 1.0)
         assert source == Source(str(tmp_path), tmp_path, local=True)
         assert source.arguments == {
             "pretrained_model_name_or_path": str(tmp_path),
@@ -114,17 +114,17 @@ class TestLocate:
     @pytest.mark.parametrize("name", ["/nowhere/gone", "./gone", "~/no/such/gone", "a/b/gone"])
     def test_what_can_only_be_a_folder_is_not_asked_for(self, name: str, hub: Hub) -> None:
         with pytest.raises(Unavailable, match=r"^the model's folder gone does not exist$"):
-            locate(KIND, name, 1.0)
+            locate_model(KIND, name, 1.0)
         assert hub.asked == []
 
     def test_refuses_what_is_no_name(self, hub: Hub) -> None:
         with pytest.raises(Unavailable, match=r"^model no name! is neither a folder nor a Hugging Face name$"):
-            locate(KIND, "no name!", 1.0)
+            locate_model(KIND, "no name!", 1.0)
         assert hub.asked == []
 
     def test_what_the_cache_holds_whole_is_not_asked_for(self, cache: Path, hub: Hub) -> None:
         write(cache, "config.json", "tokenizer.json", "model.safetensors")
-        source = locate(KIND, NAME, 1.0)
+        source = locate_model(KIND, NAME, 1.0)
         assert source == Source(NAME, None, local=True)
         assert source.arguments == {
             "pretrained_model_name_or_path": NAME,
@@ -137,7 +137,7 @@ class TestLocate:
     def test_what_only_the_hub_has_is_taken_from_it(self, cache: Path, hub: Hub) -> None:
         hub.status = 200
         write(cache, "config.json", "model.safetensors")
-        source = locate(KIND, NAME, 1.0)
+        source = locate_model(KIND, NAME, 1.0)
         assert source == Source(NAME, None, local=False)
         assert source.arguments["local_files_only"] is False
         assert hub.asked == [f"/api/models/{NAME}"]
@@ -146,19 +146,19 @@ class TestLocate:
     def test_asks_once_for_what_the_cache_lacks(self, files: tuple[str, ...], cache: Path, hub: Hub) -> None:
         write(cache, *files)
         with pytest.raises(Unavailable, match=f"^the Hugging Face hub has no public model {NAME}$"):
-            locate(KIND, NAME, 1.0)
+            locate_model(KIND, NAME, 1.0)
         assert hub.asked == [f"/api/models/{NAME}"]
 
     def test_a_hub_that_fails_is_not_reachable(self, cache: Path, hub: Hub) -> None:
         hub.status = 500
         with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
-            locate(KIND, NAME, 1.0)
+            locate_model(KIND, NAME, 1.0)
         assert len(hub.asked) == 1
 
     def test_a_network_that_wants_a_login_first_does_not_reach_the_hub(self, cache: Path, hub: Hub) -> None:
         hub.status, hub.body = 200, b"<html>Please log in</html>"
         with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
-            locate(KIND, NAME, 1.0)
+            locate_model(KIND, NAME, 1.0)
 
     def test_a_hub_where_nobody_answers_is_not_reachable(
         self, cache: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +169,7 @@ class TestLocate:
             silent.bind(("127.0.0.1", 0))  # and does not listen
             monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
             with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
-                locate(KIND, NAME, 1.0)
+                locate_model(KIND, NAME, 1.0)
 
     def test_a_hub_that_is_switched_off_is_not_reachable(
         self, cache: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
@@ -178,14 +178,14 @@ class TestLocate:
 
         monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
         with pytest.raises(Unavailable, match=f"^{NOT_REACHABLE}$"):
-            locate(KIND, NAME, 1.0)
+            locate_model(KIND, NAME, 1.0)
         assert hub.asked == []
 
     def test_a_defect_is_not_blamed_on_the_network(self, cache: Path, hub: Hub) -> None:
         # The library unpacks an object, whatever came: no sentence of ours would be true of that.
         hub.status, hub.body = 200, b"[]"
         with pytest.raises(TypeError):
-            locate(KIND, NAME, 1.0)
+            locate_model(KIND, NAME, 1.0)
 
     def test_without_a_snapshot_the_revision_is_unknown(self, cache: Path) -> None:
         assert Source(NAME, None, local=False).find_revision() == "unknown"

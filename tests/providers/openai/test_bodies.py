@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.judging.prompt import Prompt
-from saiten_server.providers.openai.endpoint import KEPT, PLACE, RequestBodies
+from saiten_server.providers.openai.endpoint import KEPT_WAYS, PROMPT_PLACEHOLDER, RequestBodies
 from saiten_server.providers.openai.parameters import Question
 
 
@@ -23,7 +23,7 @@ def make_question(user: str = "対話", *, model: str = "m", sample: int = 0, ex
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_every_dialogue_is_sent_as_its_own(users: list[str]) -> None:
     bodies = RequestBodies()
-    for user in [*users, PLACE, '"', "\\u0000", "\ue000\ue000"]:
+    for user in [*users, PROMPT_PLACEHOLDER, '"', "\\u0000", "\ue000\ue000"]:
         sendable = user.encode("utf-8", "ignore").decode()
         question = make_question(sendable)
         assert json.loads(bodies.write(question, ())) == question.body()
@@ -44,7 +44,7 @@ def test_every_way_of_asking_has_its_own_parameters(conceded: tuple[str, ...]) -
 
 def test_no_more_is_kept_than_allowed() -> None:
     bodies = RequestBodies()
-    for sample in range(2 * KEPT):
+    for sample in range(2 * KEPT_WAYS):
         question = make_question(sample=sample)
         assert json.loads(bodies.write(question, ()))["seed"] == question.body()["seed"]
-    assert len(bodies._kept) == KEPT
+    assert len(bodies._kept) == KEPT_WAYS

@@ -13,7 +13,7 @@ import pytest
 
 from saiten_server.core.rubric import Aspect
 from saiten_server.platform.web.page import Form
-from saiten_server.ratings.rounds.pages.sheet import Entered, examples_of, make_choice, read_ratings
+from saiten_server.ratings.rounds.pages.sheet import Entered, examples_of, make_choice, read_chosen_levels
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from tests.support.cases import in_turn
 from tests.support.posted import wait_for
@@ -124,7 +124,7 @@ def test_what_is_no_level_counts_as_not_chosen():
     rubric = RubricFiles([default_folder()]).get("lfqa")
     sent = {"formality": "-1", "amount_info": "+1", "factuality": "１", "other": "1"}
     form = Form([(f"rating.{name}", value) for name, value in sent.items()])
-    assert read_ratings(form, rubric.aspects) == {"formality": -1.0}
+    assert read_chosen_levels(form, rubric.aspects) == {"formality": -1.0}
 
 
 async def test_instructions_are_open_on_the_first_sheet_alone(client):

@@ -179,7 +179,7 @@ async def test_the_end_is_told_to_who_comes_after_it(tmp_path: Path) -> None:
 
 async def test_the_protocol_cuts_no_stream(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("saiten_server.cli.server.HEADER_SECONDS", 1.0)
-    monkeypatch.setattr("saiten_server.cli.server.LINGER_SECONDS", 1.0)
+    monkeypatch.setattr("saiten_server.cli.server.CLOSING_SECONDS", 1.0)
     async with serving(tmp_path, judge="lexical", redis_url=redis_url) as client:
         path = f"/v1/batches/{(await post_batch(client))['id']}"
         async with client.stream("GET", f"{path}/events") as response:

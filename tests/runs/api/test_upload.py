@@ -74,7 +74,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(
 async def test_an_answered_upload_that_comes_fast_is_taken_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("saiten_server.cli.server.LINGER_SECONDS", 0.2)
+    monkeypatch.setattr("saiten_server.cli.server.CLOSING_SECONDS", 0.2)
     head = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n"
     async with serving(tmp_path, judge="lexical") as client:
         reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)

@@ -27,7 +27,7 @@ FIELDS = {"rubric": "ja-dialogue", "name": "朝", "system": "bot-a", "samples": 
 @pytest.fixture(autouse=True)
 def wait_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that does not wait would say so, and be asked again."""
-    monkeypatch.setattr(uploads, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(uploads, "READING_WAIT_SECONDS", 60.0)
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ FILLED = {
 @pytest.fixture(autouse=True)
 def wait_for_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, a form is answered with its result."""
-    monkeypatch.setattr(attempt, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(attempt, "ATTEMPT_WAIT_SECONDS", 60.0)
 
 
 async def send(client, status: int = 422, **changes) -> Page:
@@ -139,7 +139,7 @@ async def test_a_judge_that_cannot_be_asked_loses_no_text(tmp_path):
 
 
 async def test_a_page_waits_for_the_judge_and_scoring_can_be_cancelled(tmp_path, monkeypatch):
-    monkeypatch.setattr(attempt, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(attempt, "ATTEMPT_WAIT_SECONDS", 0.0)
     async with (
         FakeOpenAI(hang) as fake,
         serving(tmp_path, judge="openai", openai_api_key="k", openai_base_url=fake.base_url) as client,

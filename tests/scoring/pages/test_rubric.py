@@ -6,7 +6,7 @@ import pytest
 
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import pick
-from saiten_server.platform.web.page import MOST_PAIRS
+from saiten_server.platform.web.page import MOST_CHARACTER_PAIRS
 from saiten_server.scoring.rubrics.files import default_folder
 from saiten_server.scoring.rubrics.pages import compare_rubrics
 from tests.support.elements import Page
@@ -82,7 +82,7 @@ def test_other_sentences_are_replaced_whole():
 
 
 def test_texts_that_take_too_long_to_compare_are_replaced_whole():
-    before, after = "a" * (MOST_PAIRS // 1000), "a" * 1001
+    before, after = "a" * (MOST_CHARACTER_PAIRS // 1000), "a" * 1001
     (found,) = compare_rubrics(change(before), change(after), "ja")
     assert found.pieces == [("gone", before), ("new", after)]
 

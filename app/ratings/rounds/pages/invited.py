@@ -32,7 +32,7 @@ from saiten_server.ratings.values import Invitation
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-MOST_CHARACTERS = 500
+MOST_LINK_CHARACTERS = 500
 """Of a pasted link; a longer one is none."""
 
 
@@ -77,7 +77,7 @@ async def show_invited(request: Request, container: Serving) -> Response:
     """Asks for the link; who has one already is led to the round. What no longer holds is forgotten."""
     held = await find_invitation(request, container)
     has_ended = held is None and INVITED_COOKIE in request.cookies
-    response = show_form(request, held=held, problem="ended" if has_ended else "")
+    response = render_link_form(request, held=held, problem="ended" if has_ended else "")
     if has_ended:
         response.delete_cookie(INVITED_COOKIE, httponly=True, samesite="lax")
     return response
@@ -89,12 +89,12 @@ async def accept_invitation(request: Request, container: Serving) -> Response:
     link does, ends with it, and could be revoked no sooner if it were another."""
     pasted = (await read_form(request, OPEN_BYTES)).get("link")
     secret, now = pasted.rpartition("#")[2], datetime.now(UTC)
-    can_be = pasted.isascii() and len(pasted) <= MOST_CHARACTERS
+    can_be = pasted.isascii() and len(pasted) <= MOST_LINK_CHARACTERS
     found = await container.ratings.invitations.find(secret, now) if can_be else None
     if found is None:
-        return show_form(request, 401, problem="unknown")
+        return render_link_form(request, 401, problem="unknown")
     if await find_key(container.governance.keys, cookie_of(request)) is not None:
-        return show_form(request, 409, problem="signed-in")
+        return render_link_form(request, 409, problem="signed-in")
     response = redirect(f"/rate/{found.round}")
     if SESSION_COOKIE in request.cookies:  # of a session that has ended
         response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="lax")
@@ -104,6 +104,8 @@ async def accept_invitation(request: Request, container: Serving) -> Response:
     return response
 
 
-def show_form(request: Request, status: int = 200, *, held: Invitation | None = None, problem: str = "") -> Response:
+def render_link_form(
+    request: Request, status: int = 200, *, held: Invitation | None = None, problem: str = ""
+) -> Response:
     """The page; `problem` is `ended`, `unknown` or `signed-in`."""
     return render(request, "invited.html", status, held=held, problem=problem)

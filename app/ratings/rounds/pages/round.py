@@ -19,7 +19,7 @@ from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
-from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_whole
+from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
 from saiten_server.ratings.rounds.service import measure_round, read_rater
 from saiten_server.ratings.values import EarlierRating, Invitation, RatedTask, RatingRound, StoredRating
@@ -75,7 +75,7 @@ async def invite(request: Request, container: Serving, project: WritableProject,
     """Makes a link for a rater. The page that answers shows it once: it is not stored."""
     form, now, limits = await read_form(request), datetime.now(UTC), request.app.state.limits
     asked = InvitationForm(form.get("rater"), form.get("days"))
-    days = read_whole(asked.days)
+    days = read_integer(asked.days)
     if not isinstance(days, int) or not 1 <= days <= MOST_DAYS:
         asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_DAYS})
     try:
@@ -107,7 +107,7 @@ async def revoke_invitation(
 
 
 @router.post("/rate/{round_id}/join")
-async def join(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
+async def join_round(request: Request, container: Serving, project: WritableProject, round_id: str) -> Response:
     """Stores the rater's name in a cookie, and redirects to the rater's next response."""
     found, name = await container.ratings.rounds.find(project, round_id), (await read_form(request)).get("rater")
     try:
@@ -168,7 +168,7 @@ async def show_one(
         batch=batch,
         rubric=rubric,
         names=name_measures(rubric, speech_of(request), marked=True) if rubric else {},
-        ratings=await look(container, project, found) if any(progress.raters.values()) else NOTHING_RATED,
+        ratings=await look_at_agreement(container, project, found) if any(progress.raters.values()) else NOTHING_RATED,
         rater=known if rater is None else rater,
         failed=rater is not None,
         invitations=await container.ratings.invitations.list(project, round_id),
@@ -219,7 +219,7 @@ class RoundRatings(NamedTuple):
 NOTHING_RATED = RoundRatings(None, ())
 
 
-async def look(container: Container, project: str, found: RatingRound) -> RoundRatings | None:
+async def look_at_agreement(container: Container, project: str, found: RatingRound) -> RoundRatings | None:
     """What the round's ratings say; None while it is computed."""
     rounds = container.ratings.rounds
     mark = await container.ratings.service.mark_ratings(project)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-DIGITS = range(10)
+KEY_DIGITS = range(10)
 
 COMMENT_CHARACTERS = 2000
 LAST_SHOWN = 8
@@ -104,7 +104,7 @@ async def show_sheet(request: Request, container: Serving, visitor: RoundVisitor
         sheet = await container.ratings.rounds.next(place.project, place.round.id, place.rater)
         if sheet is None:
             return await show_thanks(request, container, place)
-    return show(request, place, sheet, Entered.of(sheet.earlier))
+    return render_sheet(request, place, sheet, Entered.of(sheet.earlier))
 
 
 @router.post("/rate/{round_id}/sheet")
@@ -118,7 +118,7 @@ async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor
     sheet = await find_sheet(container, place, request.query_params.get("number", ""))
     if sheet is None:
         raise NotFound(Message("response-of-other-rater"))
-    ratings, comment, task = read_ratings(form, sheet.aspects), form.raw("comment"), sheet.task
+    ratings, comment, task = read_chosen_levels(form, sheet.aspects), form.raw("comment"), sheet.task
     marked, starred = read_marks(form, sheet.conversation), form.get("starred") == "yes"
     rounds = container.ratings.rounds
     try:
@@ -134,7 +134,7 @@ async def save_sheet(request: Request, container: Serving, visitor: RoundVisitor
         )
     except InvalidDocument as error:
         faults = frozenset(where for where, _ in error.faults)
-        return show(request, place, sheet, Entered(ratings, comment, marked, starred, faults))
+        return render_sheet(request, place, sheet, Entered(ratings, comment, marked, starred, faults))
     return redirect(place.address_of(task.number + 1) if task.done else place.address)
 
 
@@ -163,7 +163,7 @@ async def find_sheet(container: Container, place: SheetPosition, number: str) ->
         return None
 
 
-def read_ratings(form: Form, aspects: Sequence[Aspect]) -> dict[str, float]:
+def read_chosen_levels(form: Form, aspects: Sequence[Aspect]) -> dict[str, float]:
     """The chosen levels by aspect; a value that is not a level counts as not chosen."""
     levels = {aspect.id: {str(value): float(value) for value in aspect.values} for aspect in aspects}
     sent = {name: form.get(f"rating.{name}") for name in levels}
@@ -176,7 +176,7 @@ def read_marks(form: Form, conversation: Conversation | None) -> list[int]:
     return [number for number in (conversation.system_turns if conversation else ()) if str(number) in chosen]
 
 
-def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
+def render_sheet(request: Request, place: SheetPosition, sheet: RatingSheet, entered: Entered) -> Response:
     """The page of one response."""
     task = sheet.task
     return render(
@@ -209,10 +209,10 @@ def show(request: Request, place: SheetPosition, sheet: RatingSheet, entered: En
 
 def make_choice(aspect: Aspect, entered: Entered) -> AspectChoice:
     """An aspect and what is chosen. A level's key is its number, or its place from 1 if not all numbers are digits."""
-    own = all(level.value in DIGITS for level in aspect.levels)
+    own = all(level.value in KEY_DIGITS for level in aspect.levels)
     keys = [level.value if own else place for place, level in enumerate(aspect.levels, start=1)]
     levels = [
-        LevelChoice(level, key if key in DIGITS else None, entered.ratings.get(aspect.id) == level.value)
+        LevelChoice(level, key if key in KEY_DIGITS else None, entered.ratings.get(aspect.id) == level.value)
         for key, level in zip(keys, aspect.levels, strict=True)
     ]
     return AspectChoice(aspect, levels, pointer(("ratings", aspect.id)) in entered.faults)

@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/datasets", include_in_schema=False, route_class=PageRoute)
 
-PAGE = 50
+DATASETS_PAGE = 50
 VERSIONS = 20
-SHOWN = 5
+SHOWN_LINES = 5
 SHOWN_BYTES = 64 * 1024
 DIGEST_CHARACTERS = 16
 DIGEST = "dataset_digest"
@@ -70,9 +70,9 @@ async def list_datasets(request: Request, container: Serving, project: Project) 
     after = None
     with suppress(InvalidRequest):  # the first page for an invalid cursor
         after = read_cursor(request.query_params.get("cursor") or None)
-    found = await container.find(DatasetService).list(project, after=after, limit=PAGE + 1)
-    shown = found[:PAGE]
-    last = write_cursor(shown[-1].created_at, shown[-1].id) if len(found) > PAGE else None
+    found = await container.find(DatasetService).list(project, after=after, limit=DATASETS_PAGE + 1)
+    shown = found[:DATASETS_PAGE]
+    last = write_cursor(shown[-1].created_at, shown[-1].id) if len(found) > DATASETS_PAGE else None
     return render(
         request,
         "datasets.html",
@@ -105,7 +105,7 @@ class RunDraft:
         metadata = {**{name: value for name, value in given.items() if value}, **known}
         options: dict[str, Any] = {
             "path": self.path,
-            "judge": {"samples": read_number(self.samples), "explain": self.explain},
+            "judge": {"samples": read_decimal(self.samples), "explain": self.explain},
             "metadata": dict(list(metadata.items())[:most_metadata]),
         }
         if self.rubric:
@@ -113,11 +113,11 @@ class RunDraft:
         if self.name:
             options["name"] = self.name
         if self.budget:
-            options["budget_usd"] = read_number(self.budget)
+            options["budget_usd"] = read_decimal(self.budget)
         return options
 
 
-def read_number(text: str) -> float | str:
+def read_decimal(text: str) -> float | str:
     """A short decimal number, else the text."""
     if not (text.isascii() and len(text) < 16 and text.replace(".", "", 1).isdigit()):
         return text
@@ -135,7 +135,7 @@ def read_draft(given: Mapping[str, str], dataset: Dataset, rubrics: Sequence[Rub
     return RunDraft(**texts, path=path, samples=samples, explain=given.get("explain") == "yes")
 
 
-def list_rubrics(container: Container, dataset: Dataset) -> list[Rubric]:
+def rubrics_for_dataset(container: Container, dataset: Dataset) -> list[Rubric]:
     """The rubrics that can rate the dataset, those of its language first."""
     own = "ko" if dataset.korean else "ja"
     found = [rubric for rubric in container.scoring.context.rubrics.list() if rubric.unit == dataset.unit]
@@ -147,11 +147,11 @@ async def show_dataset(request: Request, container: Serving, project: Project, d
     """The dataset, what scoring it would take, and the runs that did."""
     dataset = await container.find(DatasetService).find(project, dataset_id)
     asked = {name: value.strip() for name, value in request.query_params.items() if name != "kept"}
-    draft = read_draft(asked, dataset, list_rubrics(container, dataset))
-    return await show(request, container, project, dataset, draft)
+    draft = read_draft(asked, dataset, rubrics_for_dataset(container, dataset))
+    return await render_dataset(request, container, project, dataset, draft)
 
 
-async def show(
+async def render_dataset(
     request: Request,
     container: Container,
     project: str,
@@ -177,14 +177,14 @@ async def show(
         status,
         dataset=dataset,
         draft=draft,
-        rubrics=list_rubrics(container, dataset),
+        rubrics=rubrics_for_dataset(container, dataset),
         versions=[other for other in versions if other.id != dataset.id],
         sample=await read_sample(container, dataset),
         runs=await container.batches.list(project, wanted, after=None, limit=VERSIONS),
         judges_of=partial(run_names.judges_of, container),
         estimate=estimate if isinstance(estimate, EstimateReport) else None,
         computing=isinstance(estimate, PendingComputation),
-        seconds_each=await measure(container, project, draft),
+        seconds_each=await measure_last_run(container, project, draft),
         paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
@@ -222,7 +222,7 @@ async def find_estimate(
     return await container.dashboard.computations.get(project, key, work, wait_seconds=0.5)
 
 
-async def measure(container: Container, project: str, draft: RunDraft) -> float | None:
+async def measure_last_run(container: Container, project: str, draft: RunDraft) -> float | None:
     """How long the last run by the rubric took for a response, in seconds; None without one."""
     if not draft.rubric:
         return None
@@ -243,7 +243,7 @@ def time_of(batch: Batch) -> float | None:
 async def read_sample(container: Container, dataset: Dataset) -> list[Mapping[str, Any]]:
     """The first items, those that are not too long to be shown."""
     async for part in container.find(DatasetService).content(dataset):
-        lines = part[: SHOWN_BYTES * SHOWN].split(b"\n")[:SHOWN]
+        lines = part[: SHOWN_BYTES * SHOWN_LINES].split(b"\n")[:SHOWN_LINES]
         return [json.loads(line) for line in lines if line.endswith(b"}") and len(line) <= SHOWN_BYTES]
     return []
 
@@ -259,7 +259,7 @@ async def start_run(request: Request, container: Serving, project: WritableProje
         await count_request(request, request.state.key)
         run_id = await accept(request, container, dataset, draft, form)
     except (InvalidRequest, errors.LimitReached, errors.UpstreamError) as error:
-        return await show(request, container, project, dataset, draft, error=error)
+        return await render_dataset(request, container, project, dataset, draft, error=error)
     return redirect(f"/runs/{run_id}")
 
 

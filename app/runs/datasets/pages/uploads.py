@@ -27,7 +27,7 @@ from saiten_server.platform.web.page import (
 )
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.platform.web.request_limits import count_request
-from saiten_server.runs.datasets.service import PART_BYTES, DatasetService, check_name, name_of
+from saiten_server.runs.datasets.service import PART_BYTES, DatasetService, check_name, dataset_name_of
 from saiten_server.runs.datasets.values import FileQuestion, FileReport, UploadedFile
 from saiten_server.runs.intake import translate_errors
 
@@ -43,7 +43,7 @@ FORM_BYTES = 64 * 1024
 """What may stand around the file."""
 
 MOST_NAME = 255
-WAIT_SECONDS = 1.5
+READING_WAIT_SECONDS = 1.5
 """How long a page waits for a file to be read. Most take less than a second."""
 
 ENCODINGS = {
@@ -84,7 +84,7 @@ TIMES = {"context": 3}
 @router.get("/datasets/new")
 async def show_upload_form(request: Request, container: Serving, project: WritableProject) -> Response:
     """The form for a file."""
-    return show_form(request, container)
+    return render_upload(request, container)
 
 
 @router.post("/datasets/new")
@@ -97,11 +97,11 @@ async def receive_file(request: Request, container: Serving, project: WritablePr
     except RequestRefused as error:
         if error.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             raise
-        page = show_form(request, container, too_large=True)
+        page = render_upload(request, container, too_large=True)
         page.headers["Connection"] = "close"  # the rest of the file is not read
         return page
     if file is None:
-        return show_form(request, container, missing=True)
+        return render_upload(request, container, missing=True)
     try:
         name = read_file_name(file.filename or "")
         upload_id = await container.find(DatasetService).upload(project, name, pieces_of(file))
@@ -110,7 +110,9 @@ async def receive_file(request: Request, container: Serving, project: WritablePr
     return redirect(f"/datasets/uploads/{upload_id}")
 
 
-def show_form(request: Request, container: Container, *, missing: bool = False, too_large: bool = False) -> Response:
+def render_upload(
+    request: Request, container: Container, *, missing: bool = False, too_large: bool = False
+) -> Response:
     """The form, with what was wrong."""
     status = 413 if too_large else 422 if missing else 200
     most = most_bytes(container)
@@ -274,7 +276,7 @@ async def show_report(
     datasets = container.find(DatasetService)
     key = ("upload", upload.id, asked)
     found = await container.dashboard.readings.get(
-        project, key, lambda: datasets.look(project, upload, asked), wait_seconds=WAIT_SECONDS
+        project, key, lambda: datasets.look(project, upload, asked), wait_seconds=READING_WAIT_SECONDS
     )
     report = found if isinstance(found, FileReport) else None
     return render(
@@ -292,7 +294,7 @@ async def show_report(
         is_unsure=report is not None and is_unsure(report, asked),
         encodings=ENCODINGS,
         sources=list_sources(),
-        name=name_of(upload.name, container.settings.limits) if name is None else name,
+        name=dataset_name_of(upload.name, container.settings.limits) if name is None else name,
         fault=fault,
         name_characters=container.settings.limits.name_characters,
     )
