@@ -10,6 +10,7 @@ from saiten_server.core.batch import ItemId
 from saiten_server.core.evaluation import PathChoice, Usage
 from saiten_server.core.model import Id, Value, listed
 from saiten_server.core.reports import Interval
+from saiten_server.core.sentences import Detailed, MessageId, MessageValues
 
 Lines = Annotated[
     str, Field(max_length=100_000, description="any text: an item may be one that a service must not take")
@@ -156,12 +157,14 @@ class Forgery(Value):
     rating: int
 
 
-class AttackReason(Value):
+class AttackReason(Detailed, Value):
     """The finding of the rule `about`."""
 
     about: Literal["forged", "refusals", "max-lift", "min-flagged", "max-false-flags"]
     verdict: Verdict
     detail: str
+    message: MessageId = None
+    values: MessageValues = None
 
 
 class AttackReport(Value):

@@ -18,14 +18,10 @@ from saiten_server.core.errors import SettingsInvalid
 
 
 def say(detail: str | Message) -> str:
-    """A message, or what a report holds, in the process's language, as the service's answers have it."""
+    """A message in the process's language, as the service's answers have it; a text as it is."""
     if isinstance(detail, Message):
         return detail.say(language.language)
-    if language.language == language.DEFAULT:
-        return str(detail)
-    from saiten_server.platform.web.languages import tell_sentence
-
-    return tell_sentence(language.language, detail)
+    return detail
 
 
 def leave_on_sigterm(status: int = 0) -> None:

@@ -8,7 +8,8 @@ import os
 
 import click
 
-from saiten.core.language import tell
+from saiten.core.language import find_language, tell
+from saiten.core.plain_text import printable
 from saiten_server.cli.private import serve_privately
 from saiten_server.cli.process import bind, cli_actor, is_loopback, resolve
 from saiten_server.cli.server import make_server
@@ -56,10 +57,10 @@ def command(host: str, port: int, private: str | None) -> None:
 
 def list_remarks(settings: Settings) -> list[str]:
     """What the caller of a private service should know: variables that are no settings, encoders that do not load."""
-    found = [str(unknown)] if (unknown := find_unknown(os.environ)) else []
+    found = [unknown] if (unknown := find_unknown(os.environ)) else []
     if settings.encoder or settings.encoders:
         found += find_encoder_faults(settings)
-    return found
+    return [printable(fault.say(find_language(os.environ))) for fault in found]
 
 
 async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:

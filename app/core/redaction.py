@@ -24,6 +24,7 @@ from saiten_server.core.evaluation import (
     Translation,
 )
 from saiten_server.core.model import pointer
+from saiten_server.core.sentences import in_english
 from saiten_server.core.validation import InvalidDocument
 
 DROPPED = "[text dropped]"
@@ -33,7 +34,7 @@ ERASED = "[text erased]"
 """Replaces the texts of an erased candidate."""
 
 ERASED_CODE = "erased"
-ERASED_FAILURE = Failure(code=ERASED_CODE, detail="the texts and the result of this candidate were erased")
+ERASED_FAILURE = Failure(code=ERASED_CODE, **in_english(Message("candidate-erased")))
 
 HASHED = re.compile(r"hmac-sha256:[0-9a-f]{64}")
 PREFIX = "hmac-sha256:"

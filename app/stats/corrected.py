@@ -65,7 +65,7 @@ from saiten_server.stats.resampling import (
     join_freedom,
 )
 from saiten_server.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
-from saiten_server.stats.statistics import count, refuse_many, settled_means
+from saiten_server.stats.statistics import refuse_many, settled_means
 
 FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""
@@ -811,13 +811,17 @@ def report_corrected(
 def refuse_large(observations: Observations, aspects: int) -> None:
     """Raises InvalidRequest where no record has scores, or so many aspects of all systems are too many."""
     if not observations.scores:
-        raise InvalidRequest("no record has scores of a judge", pointer="/scores_field")
+        raise InvalidRequest(Message("no-record-has-scores"), pointer="/scores_field")
     systems = len(observations.systems)
     refuse_many(systems, aspects, most=MOST_PAIRS)
     if observations.units * aspects * max(1, systems // 2) > MOST_VALUES:
         raise InvalidRequest(
-            f"{observations.units:,} items of {count(systems, 'system')} by {count(aspects, 'aspect')} are too "
-            "many to correct at once: take fewer aspects or systems"
+            Message(
+                "corrected-most",
+                items=observations.units,
+                systems=tell_count(systems, "system"),
+                aspects=tell_count(aspects, "aspect"),
+            ),
         )
 
 

@@ -82,7 +82,7 @@ async def show_item(
         return show_pending(request, batch)
     result = (await container.dashboard.browser.read(project, batch_id, [position])).get(position)
     if result is None:
-        raise NotFound("this item is not there any more")
+        raise NotFound(Message("item-gone"))
     names = ResponseNames(result.id, batch, result.entry, result.system)
     ratings = await find_ratings(container.ratings.service, project, names)
     back = f"{place.state.address(number=place.at // LINES + 1)}#at-{position}"

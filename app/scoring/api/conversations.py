@@ -11,6 +11,7 @@ from saiten.core.plain_text import is_korean
 from saiten_server.core.errors import NotFound, RubricRequired
 from saiten_server.core.evaluation import ConversationRequest, Evaluation, add_badge
 from saiten_server.governance.policies import settle_for
+from saiten_server.platform.web.answers import tell_stored
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
@@ -65,7 +66,7 @@ async def create_conversation(
         # In one transaction, so that nothing is stored half.
         await container.scoring.evaluations.save_all(project, [*turns, (record, tuple(scope.keys))])
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return Response(add_badge(record.evaluation.model_dump_json(), badge), media_type="application/json")
+        return tell_stored(request, add_badge(record.evaluation.model_dump_json(), badge))
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -84,4 +85,4 @@ async def read_conversation(
     record = await container.scoring.evaluations.find(project, conversation_id)
     if record is None or not isinstance(record.request, ConversationRequest):
         raise NotFound(Message("conversation-not-found"))
-    return await write_evaluation(container, project, record, include)
+    return await write_evaluation(request, container, record, include)

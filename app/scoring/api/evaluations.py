@@ -25,7 +25,9 @@ from saiten_server.core.evaluation import (
     require_rubric,
 )
 from saiten_server.core.model import require_moment
+from saiten_server.core.sentences import translate
 from saiten_server.governance.policies import settle_for
+from saiten_server.platform.web.answers import tell_stored
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import (
     METADATA,
@@ -38,6 +40,7 @@ from saiten_server.platform.web.dependencies import (
     write_cursor,
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
+from saiten_server.platform.web.problems import language_of
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.evaluate import evaluate
 from saiten_server.scoring.idempotency import once
@@ -97,7 +100,7 @@ async def create_evaluation(
         evaluation = record.evaluation.model_dump_json()
         await container.scoring.evaluations.save(project, record, tuple(scope.keys), evaluation=evaluation)
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return Response(add_badge(evaluation, badge), media_type="application/json")
+        return tell_stored(request, add_badge(evaluation, badge))
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -151,7 +154,9 @@ async def list_evaluations(
     marked = [await container.ratings.reliabilities.mark(project, one) for one in found]
     page = EvaluationPage.model_construct(items=marked, next=None if place is None else write_cursor(*place))
     headers = {} if page.next is None else link_next(request, cursor=page.next)
-    return Response(await asyncio.to_thread(page.model_dump_json), headers=headers, media_type=JSON)
+    answer = await asyncio.to_thread(lambda: tell_stored(request, page.model_dump_json()))
+    answer.headers.update(headers)
+    return answer
 
 
 @router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})
@@ -164,7 +169,7 @@ async def read_evaluation(
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound(Message("evaluation-not-found"))
-    return await write_evaluation(container, project, record, include)
+    return await write_evaluation(request, container, record, include)
 
 
 @router.post(
@@ -187,19 +192,19 @@ async def explain_evaluation(
     refuse_other_queries(request, "budget_usd")
     found = await while_connected(request, ask_reasons(request, container, evaluation_id, budget_usd=budget_usd))
     marked = await container.ratings.reliabilities.mark(request.state.project, found)
-    return Response(marked.model_dump_json(), media_type=JSON)
+    return tell_stored(request, marked.model_dump_json())
 
 
 async def write_evaluation(
-    container: Container, project: str, record: Record, include: Sequence[Include] | None
+    request: Request, container: Container, record: Record, include: Sequence[Include] | None
 ) -> Response:
     """A stored evaluation with its judge's badge and the extra fields that `include` selects."""
-    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation)
+    evaluation = await container.ratings.reliabilities.mark(request.state.project, record.evaluation)
     more: dict[str, Any] = {}
     if include and "trace" in include:
         more["trace"] = [call.model_dump(mode="json") for call in record.trace]
     if include and "request" in include:
         more["request"] = record.request.model_dump(mode="json")
     if not more:
-        return Response(evaluation.model_dump_json(), media_type="application/json")
-    return JSONResponse(evaluation.model_dump(mode="json") | more)
+        return tell_stored(request, evaluation.model_dump_json())
+    return JSONResponse(translate(evaluation.model_dump(mode="json"), language_of(request)) | more)
