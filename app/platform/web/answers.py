@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from fastapi import Request, Response
+from pydantic import BaseModel
 
 from saiten_server.core.model import Value
 from saiten_server.core.sentences import LANGUAGE, translate
@@ -15,7 +16,9 @@ from saiten_server.platform.web.languages import DEFAULT
 from saiten_server.platform.web.problems import language_of
 
 
-def tell_value(request: Request, value: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def tell_value(
+    request: Request, value: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """The value as JSON, its sentences in the language that the caller prefers."""
     language = language_of(request)
     said = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
