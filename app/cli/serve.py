@@ -9,6 +9,7 @@ import os
 import click
 
 from saiten.core.language import find_language, tell
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.cli.private import serve_privately
 from saiten_server.cli.process import bind, cli_actor, is_loopback, resolve
@@ -68,10 +69,4 @@ async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
     where other machines could call without a key (unless `only_here`)."""
     async with open_container(settings) as service:
         if not only_here and not settings.allow_anonymous and not await service.governance.keys.any():
-            raise SettingsInvalid(
-                tell(
-                    "--host {host} is reachable from outside and there are no API keys: make one with "
-                    "`saiten keys create`, or set SAITEN_ALLOW_ANONYMOUS=1",
-                    host=host,
-                )
-            )
+            raise SettingsInvalid(Message("reachable-without-keys", host=host))

@@ -24,7 +24,7 @@ from saiten_server.core.evaluation import (
     Translation,
 )
 from saiten_server.core.model import pointer
-from saiten_server.core.sentences import in_english
+from saiten_server.core.sentences import in_english, instead
 from saiten_server.core.validation import InvalidDocument
 
 DROPPED = "[text dropped]"
@@ -165,7 +165,7 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
             "aspects": redact_aspects(evaluation.aspects, cover),
             "translation": translation and redact_translation(translation, cover),
             "paths": both,
-            "warnings": tuple(one.model_copy(update={"detail": DROPPED, "spans": ()}) for one in evaluation.warnings),
+            "warnings": tuple(one.model_copy(update=instead(DROPPED) | {"spans": ()}) for one in evaluation.warnings),
             "findings": redact_findings(evaluation.findings, cover),
             "turn_scores": evaluation.turn_scores
             and tuple(
@@ -199,7 +199,7 @@ def redact_translation(translation: Translation, cover: Cover) -> Translation:
 
 def redact_findings(findings: tuple[Finding, ...] | None, cover: Cover) -> tuple[Finding, ...] | None:
     """Findings without their details: a rule quotes the turn, and the judge's words may."""
-    return findings and tuple(one.model_copy(update={"detail": cover(one.detail)}) for one in findings)
+    return findings and tuple(one.model_copy(update=instead(cover(one.detail))) for one in findings)
 
 
 def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, AspectResult]:
@@ -208,7 +208,7 @@ def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, 
         name: result.model_copy(
             update={
                 "reason": None if result.reason is None else cover(result.reason),
-                "unrated": result.unrated and result.unrated.model_copy(update={"detail": DROPPED}),
+                "unrated": result.unrated and result.unrated.model_copy(update=instead(DROPPED)),
             }
         )
         for name, result in aspects.items()

@@ -71,6 +71,11 @@ def pass_on(one: HasDetail) -> dict[str, Any]:
     return {"detail": one.detail, "message": one.message, "values": one.values}
 
 
+def instead(text: str) -> dict[str, Any]:
+    """The fields of a `Detailed` value whose sentence gives way to a text: its values may quote a dialogue."""
+    return {"detail": text, "message": None, "values": None}
+
+
 class HasDetail(Protocol):
     """What `Detailed` needs."""
 
