@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from saiten.core.plain_text import printable
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.gates.service import GateArchive
 from saiten_server.comparison.gates.store import GateStore
@@ -633,7 +634,7 @@ async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None
     set_aside()
     if settings.encoder or settings.encoders:
         for fault in await asyncio.to_thread(registry.find_encoder_faults, settings):
-            logger.warning("%s", fault)
+            logger.warning("%s", printable(str(fault)))
 
 
 def announce(container: Container) -> None:

@@ -163,7 +163,7 @@ ITEMS_TOGETHER = 64  # items that the encoder is given at a time: enough to fill
 NO_REFERENCE = "the item has no reference"
 NO_QUESTION = "the item has neither a context nor a question"
 NO_OTHER_QUESTION = "no other item has another question"
-NOT_FINITE = "the encoder gave no finite similarity"
+NOT_FINITE = Message("similarity-not-finite")
 TOO_UNLIKELY = "the response is too unlikely for a perplexity: the model does not know its language"
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from saiten_server.core.batch import ItemId
 from saiten_server.core.evaluation import PathChoice, Usage
-from saiten_server.core.model import Id, Value, listed
+from saiten_server.core.model import Detailed, Id, MessageId, MessageValues, Value, listed
 from saiten_server.core.reports import Interval
 
 Lines = Annotated[
@@ -156,12 +156,14 @@ class Forgery(Value):
     rating: int
 
 
-class AttackReason(Value):
+class AttackReason(Detailed, Value):
     """The finding of the rule `about`."""
 
     about: Literal["forged", "refusals", "max-lift", "min-flagged", "max-false-flags"]
     verdict: Verdict
     detail: str
+    message: MessageId = None
+    values: MessageValues = None
 
 
 class AttackReport(Value):

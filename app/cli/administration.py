@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.commands.output import console, print_ndjson
 from saiten.core.language import tell, tell_all
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.cli.process import TERMINATED, cli_actor, leave_on_sigterm
 from saiten_server.core.access import APIKey, AuditEvent, ProjectPolicy, Scope
@@ -206,7 +207,7 @@ def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float
         return await store.limit(key_id, **read_limits(requests, usd))
 
     if not with_engine(change):
-        raise NotFound(tell("there is no valid key {key_id}; see `saiten keys list`", key_id=key_id))
+        raise NotFound(Message("no-valid-key", key_id=key_id))
     click.echo(tell("{key_id} has its limits", key_id=key_id), err=True)
 
 
@@ -215,7 +216,7 @@ def limit_key(key_id: str, requests_per_minute: float | None, usd_per_day: float
 def revoke_key(key_id: str) -> None:
     """Revoke a key, at once on every replica."""
     if not with_engine(lambda engine: APIKeyStore(engine, actor=cli_actor()).revoke(key_id)):
-        raise NotFound(tell("there is no valid key {key_id}; see `saiten keys list`", key_id=key_id))
+        raise NotFound(Message("no-valid-key", key_id=key_id))
     click.echo(tell("{key_id} is revoked", key_id=key_id), err=True)
 
 

@@ -14,6 +14,7 @@ from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.core.language import tell
+from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError
 from saiten_server.platform.settings import read_settings
 from saiten_server.providers import registry
@@ -139,6 +140,4 @@ def require_answers(scored: Sequence[ScoredTrial]) -> None:
     answers = [answer for trial in trials for answer in trial.answers]
     lost = [answer for answer in answers if answer.outcome in {"failed", "refused"} and not answer.flagged]
     if lost and len(lost) == len(answers):
-        raise SaitenError(
-            tell("not one dialogue was judged: {code}: {detail}", code=lost[0].code, detail=lost[0].detail)
-        )
+        raise SaitenError(Message("no-dialogue-judged", code=lost[0].code, detail=lost[0].detail))

@@ -26,7 +26,7 @@ def write_attack_markdown(report: AttackReport) -> str:
             path=report.path,
         ),
         "\n".join(
-            f"- **{tell(GATE_VERDICTS[reason.verdict])}** {reason.about}: {escape(say(reason.detail))}"
+            f"- **{tell(GATE_VERDICTS[reason.verdict])}** {reason.about}: {escape(say(reason.sentence))}"
             for reason in report.reasons
         ),
         write_attack_table(report),
@@ -111,7 +111,7 @@ def write_attack_junit(report: AttackReport, *, suite: str = "saiten attack") ->
     """The rules in their order."""
     about = (("corpus", report.corpus), ("judge", report.judge), ("models", ", ".join(report.models)))
     cases = [
-        JUnitCase(reason.about, OUTCOMES[reason.verdict], say(reason.detail), code=reason.about)
+        JUnitCase(reason.about, OUTCOMES[reason.verdict], say(reason.sentence), code=reason.about)
         for reason in report.reasons
     ]
     return write_suite(suite, about, cases)

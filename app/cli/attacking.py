@@ -54,7 +54,7 @@ def print_attack(report: AttackReport, *, on: Console | None = None) -> None:
         Text(tell("attack: {verdict}", verdict=tell(GATE_VERDICTS[report.verdict])), style=STYLES[report.verdict])
     )
     for reason in report.reasons:
-        print_line(f"  {SIGNS[reason.verdict]} {reason.about}: {say(reason.detail)}", target)
+        print_line(f"  {SIGNS[reason.verdict]} {reason.about}: {say(reason.sentence)}", target)
     target.print()
     print_line(name_run(report), target, style="bold")
     print_sheet(sheet_of(tell("kind"), {**report.kinds, tell("all"): report.all}), target)

@@ -29,6 +29,7 @@ from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, p
 from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
 from saiten.core.language import mark, tell, tell_all
+from saiten.core.messages import Message
 from saiten.reading import read
 from saiten_server.cli.backend import Backend, open_backend
 from saiten_server.cli.process import say
@@ -196,18 +197,16 @@ def check_place(file: Path) -> None:
     """Raises SettingsInvalid where `file` cannot be written, or holds something that the demo did not make."""
     folder = file.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise SettingsInvalid(tell("--database {file}: its folder cannot be written; name another file", file=file))
+        raise SettingsInvalid(Message("demo-folder-not-writable", file=str(file)))
     if not file.exists():
         return
     try:
         with file.open("rb") as opened:
             head = opened.read(APPLICATION_ID_AT + 4)
     except OSError as error:
-        raise SettingsInvalid(f"--database {file}: {error.strerror}") from None
+        raise SettingsInvalid(Message("file-problem", file=str(file), why=tell(error.strerror or ""))) from None
     if head[APPLICATION_ID_AT:] != APPLICATION_ID.to_bytes(4, "big"):
-        raise SettingsInvalid(
-            tell("--database {file}: `saiten demo` did not make this file; remove it, or name another", file=file)
-        )
+        raise SettingsInvalid(Message("demo-file-of-others", file=str(file)))
 
 
 def keep_database(made: Path, file: Path) -> None:
@@ -223,9 +222,9 @@ def keep_database(made: Path, file: Path) -> None:
             file.with_name(file.name + suffix).unlink(missing_ok=True)
         fresh.replace(file)
     except OSError as error:
-        raise SettingsInvalid(f"--database {file}: {error.strerror}") from None
+        raise SettingsInvalid(Message("file-problem", file=str(file), why=tell(error.strerror or ""))) from None
     except sqlite3.Error as error:
-        raise SettingsInvalid(f"--database {file}: {error}") from None
+        raise SettingsInvalid(Message("file-problem", file=str(file), why=str(error))) from None
     finally:
         for suffix in ("", *BESIDE):
             with suppress(OSError):

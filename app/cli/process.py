@@ -11,21 +11,16 @@ import socket
 from types import FrameType
 
 from saiten.core import language
-from saiten.core.language import tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.core.errors import SettingsInvalid
 
 
 def say(detail: str | Message) -> str:
-    """A message, or what a report holds, in the process's language, as the service's answers have it."""
+    """A message in the process's language, as the service's answers have it; a text as it is."""
     if isinstance(detail, Message):
         return detail.say(language.language)
-    if language.language == language.DEFAULT:
-        return str(detail)
-    from saiten_server.platform.web.languages import tell_sentence
-
-    return tell_sentence(language.language, detail)
+    return detail
 
 
 def leave_on_sigterm(status: int = 0) -> None:
@@ -65,12 +60,10 @@ def resolve(host: str, port: int) -> str:
         *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
     except UnicodeError:
-        raise SettingsInvalid(tell("--host {host!r} is not a host name", host=host[:64])) from None
+        raise SettingsInvalid(Message("address-host-name", host=host[:64])) from None
     except socket.gaierror as error:
         reason = f"unknown host ({error.strerror})"
-        raise SettingsInvalid(
-            tell("cannot listen on {host}: {reason}; choose another --host", host=host, reason=reason)
-        ) from None
+        raise SettingsInvalid(Message("listen-not-possible", host=host, reason=reason)) from None
 
 
 def is_loopback(address: str) -> bool:
@@ -92,15 +85,11 @@ def bind(address: str, port: int) -> socket.socket:
     return listener
 
 
-def explain_socket(error: OSError, host: str, port: int) -> str:
+def explain_socket(error: OSError, host: str, port: int) -> Message:
     """What to do about a socket that could not be opened."""
     if error.errno == errno.EADDRINUSE:
-        return tell(
-            "port {port} on {host} is in use; stop what listens there, or choose another with --port",
-            port=port,
-            host=host,
-        )
+        return Message("port-in-use", port=port, host=host)
     if error.errno == errno.EACCES:
-        return tell("port {port} needs more rights; choose one above 1023 with --port", port=port)
+        return Message("port-needs-rights", port=port)
     reason = error.strerror or ""
-    return tell("cannot listen on {host}: {reason}; choose another --host", host=f"{host}:{port}", reason=reason)
+    return Message("listen-not-possible", host=f"{host}:{port}", reason=reason)

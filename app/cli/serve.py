@@ -19,6 +19,8 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from saiten.core.language import find_language, tell
+from saiten.core.messages import Message
+from saiten.core.plain_text import printable
 from saiten_server.application import create_application
 from saiten_server.cli.process import bind, cli_actor, is_loopback, resolve
 from saiten_server.cli.server import make_server
@@ -173,10 +175,10 @@ def command(host: str, port: int, private: str | None) -> None:
 
 def list_remarks(settings: Settings) -> list[str]:
     """What the caller of a private service should know: variables that are no settings, encoders that do not load."""
-    found = [str(unknown)] if (unknown := find_unknown(os.environ)) else []
+    found = [unknown] if (unknown := find_unknown(os.environ)) else []
     if settings.encoder or settings.encoders:
         found += find_encoder_faults(settings)
-    return found
+    return [printable(fault.say(find_language(os.environ))) for fault in found]
 
 
 async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
@@ -184,10 +186,4 @@ async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
     where other machines could call without a key (unless `only_here`)."""
     async with open_container(settings) as service:
         if not only_here and not settings.allow_anonymous and not await service.governance.keys.any():
-            raise SettingsInvalid(
-                tell(
-                    "--host {host} is reachable from outside and there are no API keys: make one with "
-                    "`saiten keys create`, or set SAITEN_ALLOW_ANONYMOUS=1",
-                    host=host,
-                )
-            )
+            raise SettingsInvalid(Message("reachable-without-keys", host=host))

@@ -15,6 +15,7 @@ import click
 import uvicorn
 
 from saiten.core.language import tell
+from saiten.core.messages import Message
 from saiten_server.cli.process import bind, resolve
 from saiten_server.container import Container, announce, open_container, warming
 from saiten_server.core.errors import SettingsInvalid
@@ -38,9 +39,7 @@ def command(metrics_host: str | None, metrics_port: int | None) -> None:
     """
     settings = read_settings()
     if settings.redis_url is None:
-        raise SettingsInvalid(
-            tell("workers find their jobs by REDIS_URL; without it `saiten serve` does the work itself")
-        )
+        raise SettingsInvalid(Message("worker-needs-redis"))
     configure_logging(settings.log_level)
     if unknown := find_unknown(os.environ):
         logger.warning("%s", unknown)

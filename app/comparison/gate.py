@@ -164,7 +164,7 @@ def refuse_findings(asked: Sequence[PlannedRule]) -> None:
     """Raises InvalidRequest for a rule on findings that people do not mark."""
     for one in asked:
         if one.rule.code not in {None, ANY_CODE}:
-            detail = "people mark faulty turns without a code or kind: judge these findings by the judge's estimate"
+            detail = Message("findings-people-do-not-mark")
             raise InvalidRequest(detail, pointer=point_name(one.number, one.rule))
 
 

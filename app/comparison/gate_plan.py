@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from saiten.core.messages import Message
-from saiten.core.wording import hint
+from saiten.core.wording import find_near
 from saiten_server.comparison.pairing import list_measures
 from saiten_server.comparison.values import ComparedRun, GateRule
 from saiten_server.core.conversation import FINDING
@@ -88,20 +88,22 @@ def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedR
     )
 
 
-def find_rule_faults(rule: GateRule, key: MeasureKey, scale: tuple[float, float] | None) -> Iterator[tuple[str, str]]:
+def find_rule_faults(
+    rule: GateRule, key: MeasureKey, scale: tuple[float, float] | None
+) -> Iterator[tuple[str, Message]]:
     """The fields of the rule that need a scale where there is none, or that no run could meet, and why."""
     if scale is None:
         if rule.min_mean is not None:
-            yield "min_mean", f"the scale of {rule.named} is not known: a minimum cannot be judged"
+            yield "min_mean", Message("scale-unknown-of-minimum", aspect=rule.named)
         if rule.must_detect is None:
-            yield "must_detect", f"the scale of {rule.named} is not known: say what drop must be detected"
+            yield "must_detect", Message("scale-unknown-of-drop", aspect=rule.named)
     elif key[0] != "blended":  # a blend adds what it likes to its aspect's scale
         low, high = scale
         if rule.min_mean is not None and not low <= rule.min_mean <= high:
-            yield "min_mean", f"a mean of {rule.named} lies between {low:g} and {high:g}"
+            yield "min_mean", Message("mean-off-scale", aspect=rule.named, low=low, high=high)
         for name, value in (("max_drop", rule.max_drop), ("must_detect", rule.must_detect)):
             if value is not None and value > high - low:
-                yield name, f"{rule.named} cannot drop by more than {high - low:g}, its whole scale"
+                yield name, Message("drop-off-scale", aspect=rule.named, width=high - low)
 
 
 def point(number: int, name: str) -> str:
@@ -135,15 +137,17 @@ def find_measure(name: str, known: Collection[MeasureKey], runs: Sequence[Compar
     raise UnknownAspect(explain_unknown(name, runs[-1], known), pointer=pointer)
 
 
-def explain_unknown(name: str, run: ComparedRun, found: Collection[MeasureKey]) -> str:
+def explain_unknown(name: str, run: ComparedRun, found: Collection[MeasureKey]) -> Message:
     """What the run has instead, of blended aspects only those that have a value."""
     known = [
         each
         for each in run.scales or run.aspects
         if not each.endswith(BLENDED) or ("blended", each.removesuffix(BLENDED)) in found
     ]
-    near, has = hint(name, known), ", ".join(known[:MOST_NAMES]) or "nothing"
-    return f"the run has no {name}{near} It has {has}" if near else f"the run has no {name}; it has {has}"
+    near, has = find_near(name, known), ", ".join(known[:MOST_NAMES]) or "nothing"
+    if near:
+        return Message("run-has-no-near", name=name, near=near, names=has)
+    return Message("run-has-no", name=name, names=has)
 
 
 def find_scale(name: str, run: ComparedRun) -> tuple[float, float] | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from saiten.core.messages import Message, Misfit, read_catalogues, rebuild
+from saiten.core.messages import Message, Misfit
 from saiten_server.core.access import Integrity, TextKeeping
 from saiten_server.core.conversation import Conversation, GivenConversation, Persona, Role, Turn
 from saiten_server.core.dialogue import Context, Speaker, Text, Utterance, at_most, check_line
@@ -26,7 +26,19 @@ from saiten_server.core.evaluation import (
     RelevanceOptions,
     Usage,
 )
-from saiten_server.core.model import Finite, RubricName, Value, is_none, listed
+from saiten_server.core.model import (
+    Detailed,
+    Finite,
+    MessageId,
+    MessageValues,
+    RubricName,
+    Sentence,
+    Telling,
+    Value,
+    in_english,
+    is_none,
+    listed,
+)
 from saiten_server.core.rubric import name_version
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -312,7 +324,7 @@ class BatchUsage(Usage):
     estimated_calls: int = 0
 
 
-class Batch(Value):
+class Batch(Telling):
     """The current state of a batch.
 
     `progress` is the finished share, in [0, 1]; `rate_per_second` the finished candidates per second since it last
@@ -324,7 +336,7 @@ class Batch(Value):
     name: str | None
     status: BatchStatus
     pause_reason: str | None = None
-    pause_detail: str | None = None
+    pause_detail: Sentence | None = None
     waiting_reason: str | None = None
     mode: Mode = "live"
     rubric: str
@@ -369,34 +381,24 @@ class Batch(Value):
         return name_version(self.rubric, self.rubric_version)
 
 
-class Failure(Value):
+class Failure(Detailed, Value):
     """Why a candidate has no evaluation: a stable `code` and one sentence in English; the id and the values of its
     message too, except in results of older versions."""
 
     code: str
     detail: str
-    message: Annotated[str | None, Field(exclude_if=is_none)] = None
-    values: Annotated[dict[str, Any] | None, Field(exclude_if=is_none)] = None
-
-    @property
-    def reason(self) -> Message:
-        """The sentence, to be said in the reader's language; in English where this version has no such message."""
-        if self.message is None or self.message not in read_catalogues():
-            return Message("verbatim", text=self.detail)
-        return rebuild(self.message, self.values or {})
+    message: MessageId = None
+    values: MessageValues = None
 
 
 def describe_failure(error: SaitenError) -> Failure:
     """The failure that the error is for a candidate."""
-    return Failure(code=error.code, detail=error.detail, message=error.message.id, values=error.message.as_json())
+    return Failure(code=error.code, **in_english(error.message))
 
 
-EXPIRED = Failure(code="expired", detail="the batch's deadline came before this candidate had a result")
+EXPIRED = Failure(code="expired", **in_english(Message("candidate-expired")))
 
-INTERNAL = Failure(
-    code="internal-error",
-    detail="something went wrong inside Saiten; the worker's log has a record with this batch and position",
-)
+INTERNAL = Failure(code="internal-error", **in_english(Message("candidate-internal-error")))
 
 
 @dataclass(frozen=True)

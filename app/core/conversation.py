@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from saiten.core.messages import Message, Misfit
 from saiten_server.core.dialogue import Dialogue, Speaker, Text, Utterance, check_line
-from saiten_server.core.model import Value, listed, refuse
+from saiten_server.core.model import Detailed, MessageId, MessageValues, Value, listed, refuse
 from saiten_server.core.token_estimate import bound_tokens, estimate_tokens
 
 FINDING = "finding:"
@@ -153,7 +153,7 @@ class GivenConversation(Conversation):
         return add_roles(document)
 
 
-class Finding(Value):
+class Finding(Detailed, Value):
     """A fault of one system turn. `turn` counts from 0 over all turns. The judge's findings have no code."""
 
     turn: int = Field(ge=0, description="the number of the system turn, counted from 0 over all turns")
@@ -165,6 +165,8 @@ class Finding(Value):
         default=None,
         description="the kind of fault, one of seventeen; null for the judge's findings by a rubric without kinds",
     )
+    message: MessageId = None
+    values: MessageValues = None
 
 
 RULE_CODES = (

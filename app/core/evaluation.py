@@ -28,7 +28,17 @@ from saiten_server.core.dialogue import (
     lengths,
 )
 from saiten_server.core.errors import RubricRequired
-from saiten_server.core.model import Finite, Id, RubricName, Value, canonical_json, listed
+from saiten_server.core.model import (
+    Detailed,
+    Finite,
+    Id,
+    MessageId,
+    MessageValues,
+    RubricName,
+    Value,
+    canonical_json,
+    listed,
+)
 from saiten_server.core.reliability import Reliability
 
 PATHS = ("source", "english", "both")
@@ -235,11 +245,13 @@ class ConversationRequest(GivenConversation):
         return Conversation.model_construct(turns=self.turns, persona=self.persona, goal=self.goal)
 
 
-class Unrated(Value):
+class Unrated(Detailed, Value):
     """A missing verdict, and why. It is a value of its own: a zero in its place would bias every mean."""
 
     reason: UnratedReason
     detail: str
+    message: MessageId = None
+    values: MessageValues = None
 
 
 class AspectResult(Value):
@@ -260,7 +272,7 @@ class AspectResult(Value):
     unrated: Unrated | None = None
 
 
-class RelevanceResult(Value):
+class RelevanceResult(Detailed, Value):
     """b, b̄ and w, with the encoder. `unavailable` says why `score` is null."""
 
     score: float | None
@@ -271,6 +283,13 @@ class RelevanceResult(Value):
     truncated: bool = False
     unknown_token_share: float | None = None
     unavailable: str | None = None
+    message: MessageId = None
+    values: MessageValues = None
+
+    @property
+    def detail(self) -> str:
+        """Why there is no score; empty where there is one."""
+        return self.unavailable or ""
 
 
 class Translation(Value):
@@ -340,12 +359,14 @@ class MaskedSpan(Value):
     end: int
 
 
-class Warned(Value):
+class Warned(Detailed, Value):
     """Something the reader of a score should know. `code` is stable, `where` a JSON pointer or a part's name."""
 
     code: str
     where: str
     detail: str
+    message: MessageId = None
+    values: MessageValues = None
     spans: Annotated[tuple[MaskedSpan, ...], listed()] = Field(
         default=(), exclude_if=not_, description="of a text that looks like an attack: its suspicious parts"
     )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from json.encoder import encode_basestring
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -177,6 +177,86 @@ Sentence: TypeAlias = Annotated[
     WithJsonSchema({"type": "string"}),
 ]
 """A field's message: in JSON a text, whose code and values stand in `messages` beside it."""
+
+
+MessageId: TypeAlias = Annotated[
+    str | None,
+    Field(
+        exclude_if=lambda message: message is None,
+        description="the id of what `detail` says; results of older versions have none",
+    ),
+]
+MessageValues: TypeAlias = Annotated[
+    dict[str, Any] | None,
+    Field(exclude_if=lambda values: values is None, description="what stands in `detail`, by name"),
+]
+
+
+def in_english(message: Message) -> dict[str, Any]:
+    """The fields of a `Detailed` value that say this."""
+    return {"detail": str(message), "message": message.id, "values": message.as_json()}
+
+
+def pass_on(one: HasDetail) -> dict[str, Any]:
+    """The fields of a `Detailed` value that say what another says."""
+    return {"detail": one.detail, "message": one.message, "values": one.values}
+
+
+def instead(text: str) -> dict[str, Any]:
+    """The fields of a `Detailed` value whose sentence gives way to a text: its values may quote a dialogue."""
+    return {"detail": text, "message": None, "values": None}
+
+
+class HasDetail(Protocol):
+    """What `Detailed` needs."""
+
+    @property
+    def detail(self) -> str: ...
+    @property
+    def message(self) -> str | None: ...
+    @property
+    def values(self) -> dict[str, Any] | None: ...
+
+
+class Detailed:
+    """A value that is stored with a sentence: `detail` is English, and `message` and `values` tell it in any language.
+    Unlike `Telling` it costs nothing to read where the sentence is not asked for."""
+
+    @property
+    def sentence(self: HasDetail) -> Message:
+        """The message; `detail` as it is where there is none, or none that this version has."""
+        found = read_told(self.detail, {"code": self.message, "values": self.values or {}})
+        return found if isinstance(found, Message) else Message("verbatim", text=self.detail)
+
+    def __hash__(self: HasDetail) -> int:
+        return hash((type(self), self.detail))
+
+
+def translate(document: Any, language: str) -> Any:
+    """A JSON document of `Detailed` and `Telling` values, however deep, with their sentences in the language."""
+    if isinstance(document, list):
+        return [translate(each, language) for each in document]
+    if not isinstance(document, dict):
+        return document
+    found = {name: translate(each, language) for name, each in document.items()}
+    messages = document.get("messages")
+    said = dict(messages) if isinstance(messages, dict) else {}
+    if isinstance(document.get("message"), str) and isinstance(document.get("values"), dict):
+        message = {"code": document["message"], "values": document["values"]}
+        # `unavailable` is what a similarity calls its `detail`.
+        said |= {"detail": message, "unavailable": message}
+    for name in said.keys() & document.keys():
+        found[name] = tell_each(read_told(document[name], said[name]), language)
+    return found
+
+
+def tell_each(value: Any, language: str) -> Any:
+    """The sentences in a value, a list or by name, in the language."""
+    if isinstance(value, Mapping):
+        return {name: tell_each(each, language) for name, each in value.items()}
+    if isinstance(value, list):
+        return [tell_each(each, language) for each in value]
+    return tell_sentence(value, language)
 
 
 def describe_messages(schema: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from saiten_server.core.evaluation import (
     Record,
     Translation,
 )
-from saiten_server.core.model import pointer
+from saiten_server.core.model import in_english, instead, pointer
 from saiten_server.core.validation import InvalidDocument
 
 DROPPED = "[text dropped]"
@@ -33,7 +33,7 @@ ERASED = "[text erased]"
 """Replaces the texts of an erased candidate."""
 
 ERASED_CODE = "erased"
-ERASED_FAILURE = Failure(code=ERASED_CODE, detail="the texts and the result of this candidate were erased")
+ERASED_FAILURE = Failure(code=ERASED_CODE, **in_english(Message("candidate-erased")))
 
 HASHED = re.compile(r"hmac-sha256:[0-9a-f]{64}")
 COVERED_PREFIX = "hmac-sha256:"
@@ -164,7 +164,7 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
             "aspects": redact_aspects(evaluation.aspects, cover),
             "translation": translation and redact_translation(translation, cover),
             "paths": both,
-            "warnings": tuple(one.model_copy(update={"detail": DROPPED, "spans": ()}) for one in evaluation.warnings),
+            "warnings": tuple(one.model_copy(update=instead(DROPPED) | {"spans": ()}) for one in evaluation.warnings),
             "findings": redact_findings(evaluation.findings, cover),
             "turn_scores": evaluation.turn_scores
             and tuple(
@@ -198,7 +198,7 @@ def redact_translation(translation: Translation, cover: Cover) -> Translation:
 
 def redact_findings(findings: tuple[Finding, ...] | None, cover: Cover) -> tuple[Finding, ...] | None:
     """Findings without their details: a rule quotes the turn, and the judge's words may."""
-    return findings and tuple(one.model_copy(update={"detail": cover(one.detail)}) for one in findings)
+    return findings and tuple(one.model_copy(update=instead(cover(one.detail))) for one in findings)
 
 
 def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, AspectResult]:
@@ -207,7 +207,7 @@ def redact_aspects(aspects: dict[str, AspectResult], cover: Cover) -> dict[str, 
         name: result.model_copy(
             update={
                 "reason": None if result.reason is None else cover(result.reason),
-                "unrated": result.unrated and result.unrated.model_copy(update={"detail": DROPPED}),
+                "unrated": result.unrated and result.unrated.model_copy(update=instead(DROPPED)),
             }
         )
         for name, result in aspects.items()

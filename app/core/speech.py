@@ -30,10 +30,10 @@ class PolitenessLevel(Enum):
 
 
 class Misuse(Enum):
-    """A clear misuse of an honorific or humble verb."""
+    """A clear misuse of an honorific or humble verb, by the id of its message."""
 
-    OWN = "an honorific verb is used for what the speaker does"
-    OTHER = "a humble verb is used for what the addressee does"
+    OWN = "honorific-for-speaker"
+    OTHER = "humble-for-addressee"
 
 
 class Sign(Enum):

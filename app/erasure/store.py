@@ -34,7 +34,7 @@ from saiten_server.core import redaction
 from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from saiten_server.core.batch import EXPIRED
 from saiten_server.core.evaluation import Record
-from saiten_server.core.model import key_of
+from saiten_server.core.model import instead, key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
@@ -640,7 +640,7 @@ def rewrite_results(rows: Iterable[Any], cover: Cover) -> list[dict[str, Any]]:
             record = replace_parts(row.record, evaluation=evaluation, trace=trace)
         elif failure.code != redaction.ERASED_CODE:
             # It may quote a judge.
-            failure = failure.model_copy(update={"detail": redaction.DROPPED})
+            failure = failure.model_copy(update=instead(redaction.DROPPED))
         told = None if failure is None else failure.model_dump_json()
         changed.append({"this": row.id, "new_record": record, "new_failure": told})
     return changed

@@ -16,9 +16,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from saiten.core.messages import Message
 from saiten.core.plain_text import clean
 from saiten.core.strict_json import StrictJSONError, read_strict_json
 from saiten_server.core.evaluation import Unrated, UnratedReason
+from saiten_server.core.model import in_english
 from saiten_server.core.rubric import FAULTS_MEMBER, Aspect
 from saiten_server.judging.prompt import SCREEN, frame_of, leaks
 
@@ -32,6 +34,10 @@ INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 class Malformed(Exception):
     """The reply is not a verdict; the message says why and holds none of the reply's text."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 @dataclass(frozen=True)
@@ -92,16 +98,16 @@ def read_json_verdict(
     try:
         members = read_strict_json(reply, parse_int=Number)
     except StrictJSONError as fault:
-        raise Malformed(str(fault)) from None
+        raise Malformed(fault.message) from None
     if not isinstance(members, dict):
-        raise Malformed("it is not a JSON object")
+        raise Malformed(Message("verdict-not-object"))
     addressed = members.pop(SCREEN, None) if screen else False
     if not isinstance(addressed, bool):
-        raise Malformed(f"it does not say with true or false what {SCREEN} asks")
+        raise Malformed(Message("verdict-screen-not-boolean", name=SCREEN))
     listed = take_faults(members) if faults else ()
     known = {aspect.id for aspect in aspects}
     if set(members) - known:
-        raise Malformed("it holds a member that was not asked for")
+        raise Malformed(Message("verdict-member-unknown"))
     spans = locate_numbers(reply)
     parts = {}
     for aspect_id, value in members.items():
@@ -120,17 +126,17 @@ def take_faults(members: dict[str, Any]) -> tuple[FaultEntry, ...]:
     asked for; whether turns, kinds and aspects exist is not looked at."""
     listed = members.pop(FAULTS_MEMBER, None)
     if not isinstance(listed, list):
-        raise Malformed("it has no list of faults")
+        raise Malformed(Message("verdict-no-faults"))
     return tuple(map(read_fault, listed))
 
 
 def read_fault(value: Any) -> FaultEntry:
     """One entry of the list of faults. Raises Malformed."""
     if not isinstance(value, dict) or set(value) != FAULT_MEMBERS or not isinstance(value["aspects"], list):
-        raise Malformed("a fault is not an object of turn, reason, kind and aspects")
+        raise Malformed(Message("verdict-fault-shape"))
     texts = (value["reason"], value["kind"], *value["aspects"])
     if not all(isinstance(text, str) and not isinstance(text, Number) for text in texts):
-        raise Malformed("a fault holds something else than texts beside its turn")
+        raise Malformed(Message("verdict-fault-not-text"))
     reason, kind, *aspects = map(clean, texts)
     return FaultEntry(require_number(value["turn"]), reason, kind, tuple(aspects))
 
@@ -140,24 +146,24 @@ def take_turns(value: Any) -> tuple[str, ...]:
     integers."""
     turns = value.pop("turns", None) if isinstance(value, dict) else None
     if not isinstance(turns, list):
-        raise Malformed("an aspect has no list of turns")
+        raise Malformed(Message("verdict-no-turns"))
     return tuple(map(require_number, turns))
 
 
 def read_reasoned(value: Any) -> tuple[str | None, str]:
     """`{"reason": text, "rating": integer}`; the rating may be left out, the reason may not."""
     if not isinstance(value, dict) or not {"reason"} <= set(value) <= {"reason", "rating"}:
-        raise Malformed("an aspect is not an object of reason and rating")
+        raise Malformed(Message("verdict-aspect-shape"))
     reason = value["reason"]
     if not isinstance(reason, str) or isinstance(reason, Number):
-        raise Malformed("a reason is not a text")
+        raise Malformed(Message("verdict-reason-not-text"))
     return require_number(value["rating"]) if "rating" in value else None, clean(reason)
 
 
 def require_number(value: Any) -> str:
     """The digits of an integer. Raises Malformed for anything else."""
     if not isinstance(value, Number):
-        raise Malformed("a value is not an integer")
+        raise Malformed(Message("verdict-value-not-integer"))
     return str(value)
 
 
@@ -204,10 +210,10 @@ def read_text_verdict(
     while place < len(reply):
         found = entry.match(reply, place)
         if found is None:
-            raise Malformed("it is not made of the lines that were asked for and nothing else")
+            raise Malformed(Message("verdict-lines-unknown"))
         aspect_id = ids[found["name"]]
         if aspect_id in parts:
-            raise Malformed("it names an aspect twice")
+            raise Malformed(Message("verdict-aspect-twice"))
         parts[aspect_id] = read_entry(found, explain=explain)
         place = match_end(SPACE_OR_END, reply, found.end())
     return parts
@@ -232,7 +238,7 @@ def read_entry(found: re.Match[str], *, explain: bool) -> VerdictPart:
         return VerdictPart(None, reason=reason)
     number = unicodedata.normalize("NFKC", written)
     if not INTEGER.fullmatch(number):
-        raise Malformed("a value is not an integer")
+        raise Malformed(Message("verdict-value-not-integer"))
     return VerdictPart(number, found.span("value"), reason)
 
 
@@ -240,7 +246,7 @@ def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
     """Where the pattern's match at `place` ends. Raises Malformed where it does not match there."""
     found = pattern.match(text, place)
     if found is None:
-        raise Malformed("its entries run together")
+        raise Malformed(Message("verdict-entries-run-together"))
     return found.end()
 
 
@@ -264,7 +270,7 @@ Faults = tuple[Fault, ...] | Unrated
 kind."""
 
 FILTER_CHARACTERS = 200  # Of a provider's words about what it filtered
-LEAKED = "the judge's reply holds part of its own instructions, which it must never write"
+LEAKED = Message("reply-leaks-instructions")
 
 
 @dataclass(frozen=True)
@@ -337,32 +343,33 @@ def read_verdict(
         else:
             parts = read_text_verdict(verdict, aspects, language, explain=explain)
     except Malformed as fault:
-        return rate_nothing(aspects, "unparseable", f"the judge's reply is not a verdict: {fault}")
+        return rate_nothing(aspects, "unparseable", Message("reply-no-verdict", fault=fault.message))
     if start:
         parts = {name: part.moved(start) for name, part in parts.items()}
     reading = replace(assess(parts, aspects, turns or ()), addressed=addressed)
     return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
 
 
-def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, str] | None:
+def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, Message] | None:
     """Why there is no verdict, as a code and in words; None if there may be one."""
     if finish_reason == "content_filter" and not reply:
-        said = f": {clean(refusal)[:FILTER_CHARACTERS]}" if refusal else ""
-        return "content-filter", f"the judge's provider filtered the dialogue{said}"
+        said = clean(refusal or "")[:FILTER_CHARACTERS]
+        filtered = Message("reply-dialogue-filtered")
+        return "content-filter", Message("reply-dialogue-filtered-for", words=said) if refusal else filtered
     if refusal:
-        return "refused", "the judge refused to rate this dialogue"
+        return "refused", Message("reply-refused")
     if finish_reason == "content_filter":
-        return "content-filter", "the judge's provider filtered the reply"
+        return "content-filter", Message("reply-filtered")
     if finish_reason == "length":
-        return "truncated", "the judge's reply was cut off at its length limit"
+        return "truncated", Message("reply-truncated")
     if not reply or not reply.strip():
-        return "unparseable", "the judge's reply was empty"
+        return "unparseable", Message("reply-empty")
     return None
 
 
-def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: str) -> VerdictReading:
+def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: Message) -> VerdictReading:
     """The reading of a reply that rates no aspect."""
-    unrated = Unrated(reason=reason, detail=detail)
+    unrated = Unrated(reason=reason, **in_english(detail))
     return VerdictReading(MappingProxyType({aspect.id: unrated for aspect in aspects}))
 
 
@@ -389,12 +396,17 @@ def assess(
     )
 
 
+def off_scale(detail: Message) -> Unrated:
+    """A value that the judge may not give."""
+    return Unrated(reason="out-of-scale", **in_english(detail))
+
+
 def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> Faults:
     """The turns that the judge named, or why they cannot be used. `known` are the system's turns as written."""
     if strange := next((turn for turn in named if turn not in known), None):
-        return Unrated(reason="out-of-scale", detail=f"the judge named {strange[:12]}, which is no turn of the system")
+        return off_scale(Message("verdict-turn-unknown", turn=strange[:12]))
     if len(set(named)) < len(named):
-        return Unrated(reason="out-of-scale", detail="the judge named a turn twice")
+        return off_scale(Message("verdict-turn-twice"))
     return tuple(Fault(turn) for turn in sorted(known[turn] for turn in named))
 
 
@@ -421,24 +433,22 @@ def check_entries(listed: Sequence[FaultEntry], asked: Set[str], kinds: Sequence
     """Why the kinds or aspects of a list of faults cannot be used; None if they can. `asked` are the aspects."""
     for entry in listed:
         if entry.kind not in kinds:
-            return Unrated(
-                reason="out-of-scale", detail="the judge named a kind of fault that the rubric does not have"
-            )
+            return off_scale(Message("verdict-kind-unknown"))
         if not entry.aspects or len(set(entry.aspects)) < len(entry.aspects) or not set(entry.aspects) <= asked:
-            return Unrated(reason="out-of-scale", detail="the judge named no aspect for a fault, one twice, or another")
+            return off_scale(Message("verdict-fault-aspects"))
     return None
 
 
 def rate_aspect(part: VerdictPart | None, aspect: Aspect) -> Rating:
     """The aspect's rating, or why there is none."""
     if part is None or part.number is None:
-        return Unrated(reason="missing", detail=f"the judge gave no value for {aspect.id}")
+        return Unrated(reason="missing", **in_english(Message("verdict-without-value", aspect=aspect.id)))
     # Compared as text: a number of a thousand digits never becomes an int.
     for value in aspect.values:
         if part.number == str(value):
             return value
     low, high = aspect.scale
-    return Unrated(reason="out-of-scale", detail=f"the judge gave {part.number[:12]} on a scale of {low} to {high}")
+    return off_scale(Message("verdict-off-scale", given=part.number[:12], low=low, high=high))
 
 
 def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Faults]:

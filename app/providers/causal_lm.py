@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from saiten.core.messages import Message
 from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
 from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 
@@ -41,9 +42,9 @@ def place(start: Ids, question: Ids, response: Ids, window: int) -> TokenWindow:
     ids = (*start, *asked, *kept)
     first = max(1, len(start) + len(asked))
     if not kept:
-        raise MetricUnavailable("the response has no token that the language model knows")
+        raise MetricUnavailable(Message("language-model-no-token"))
     if first >= len(ids):
-        raise MetricUnavailable("the response is one token, and the language model has none for the beginning")
+        raise MetricUnavailable(Message("language-model-one-token"))
     return TokenWindow(ids, first, truncated=len(kept) < len(response) or len(asked) < len(question))
 
 
@@ -85,9 +86,9 @@ class LoadedModel:
             reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self.window)
             nats = self._score(reading.ids, reading.first)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
-            raise MetricUnavailable(f"the language model failed on this text ({type(error).__name__})") from error
+            raise MetricUnavailable(Message("language-model-failed", error=type(error).__name__)) from error
         if not math.isfinite(nats):
-            raise MetricUnavailable("the language model gave no finite likelihood")
+            raise MetricUnavailable(Message("language-model-not-finite"))
         return Likelihood(nats, len(reading.ids) - reading.first, reading.truncated)
 
     def depends_on_what_follows(self) -> bool:
@@ -122,7 +123,9 @@ class LoadedModel:
         return torch.tensor([ids], dtype=torch.long, device=self.device)
 
 
-LANGUAGE_MODEL = ModelKind("language model", "for perplexities", ("torch", "transformers"), MetricUnavailable)
+LANGUAGE_MODEL = ModelKind(
+    Message("noun-language-model"), Message("purpose-perplexity"), ("torch", "transformers"), MetricUnavailable
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +152,7 @@ def load_model(choice: LanguageModelChoice) -> LoadedModel:
             window=window,
         )
         if loaded.depends_on_what_follows():
-            raise MetricUnavailable(f"{Path(choice.name).name} is no causal language model: it reads ahead")
+            raise MetricUnavailable(Message("language-model-reads-ahead", name=Path(choice.name).name))
         loaded.read(Passage("1 2"))  # a model that cannot run is not available
         return loaded
 
@@ -165,9 +168,9 @@ def _load_weights(source: Source) -> Any:
     parameters = dict(model.named_parameters())  # tied ones once, so that a tied head is not missed
     lacking = [key for key in report["missing_keys"] if key in parameters]
     if lacking:
-        raise MetricUnavailable(f"the files of language model {shown} lack {len(lacking)} of its weights")
+        raise MetricUnavailable(Message("language-model-lacks-weights", name=shown, count=len(lacking)))
     if model.config.get_text_config().vocab_size < 4:  # as many tokens as the probe for causality needs
-        raise MetricUnavailable(f"language model {shown} has fewer than 4 tokens")
+        raise MetricUnavailable(Message("language-model-few-tokens", name=shown))
     model.config.use_cache = False  # nothing is generated
     return model
 
@@ -209,7 +212,7 @@ class CausalLM:
         self._load = load
         self._worker = Worker("causal-lm")
         self._loaded: PassageReader | None = None
-        self._failure: str | None = None
+        self._failure: Message | None = None
         self._closed = False
 
     async def identify(self) -> str:
@@ -226,7 +229,7 @@ class CausalLM:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise MetricUnavailable("the language model is closed")
+            raise MetricUnavailable(Message("language-model-closed"))
 
     def _ensure_loaded(self) -> PassageReader:
         if self._failure is not None:
@@ -235,6 +238,6 @@ class CausalLM:
             try:
                 self._loaded = self._load(self._choice)
             except MetricUnavailable as error:
-                self._failure = str(error)
+                self._failure = error.message
                 raise
         return self._loaded

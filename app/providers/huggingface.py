@@ -20,6 +20,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
+from saiten.core.messages import Message
+from saiten_server.providers.ports import EncoderUnavailable, MetricUnavailable
+
 
 def read_quota(cgroups: Path = Path("/sys/fs/cgroup"), own_cgroups: Path = Path("/proc/self/cgroup")) -> int | None:
     """The smallest CPU quota of the process's cgroup and its parents, rounded up to whole cores; None without one."""
@@ -59,10 +62,10 @@ class ModelKind:
     """A kind of model. `noun` names it in messages, and `unavailable` is raised if it cannot be loaded. It needs
     `packages`, which the extra `bertscore` installs; `purpose` says what for."""
 
-    noun: str
-    purpose: str
+    noun: Message
+    purpose: Message
     packages: tuple[str, ...]
-    unavailable: type[Exception]
+    unavailable: type[EncoderUnavailable] | type[MetricUnavailable]
 
     def find_missing(self) -> list[str]:
         """The packages that are not installed. Imports nothing."""
@@ -71,18 +74,18 @@ class ModelKind:
     def require_installed(self) -> None:
         """Raises `unavailable` if the extra is not installed. Imports nothing."""
         if missing := self.find_missing():
-            reason = f"install saiten-server[bertscore] {self.purpose} ({', '.join(missing)} not installed)"
+            reason = Message("model-packages-missing", purpose=self.purpose, names=", ".join(missing))
             raise self.unavailable(reason)
 
-    def explain(self, shown: str, error: Exception) -> str:
+    def explain(self, shown: str, error: Exception) -> Message:
         """Why the model named `shown` could not be loaded, in one sentence without a path."""
         if isinstance(error, ImportError):
             # transformers begins such messages with an empty line.
             said = next((line for line in str(error).splitlines() if line.strip()), "the log says which")
-            return f"{self.noun} {shown} needs a package that is not installed ({error.name or said})"
+            return Message("model-needs-package", noun=self.noun, name=shown, package=error.name or said)
         if isinstance(error, MemoryError):
-            return f"{self.noun} {shown} does not fit in memory"
-        return f"{self.noun} {shown} could not be loaded ({type(error).__name__}; the log says more)"
+            return Message("model-too-large", noun=self.noun, name=shown)
+        return Message("model-not-loaded", noun=self.noun, name=shown, error=type(error).__name__)
 
 
 _BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})  # Suffixes of files that are never loaded
@@ -127,11 +130,11 @@ def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Sour
     if folder.is_dir():
         return Source(name, folder, local=True)
     if name.startswith(("/", ".", "~")) or name.count("/") > 1:
-        raise kind.unavailable(f"the {kind.noun}'s folder {folder.name} does not exist")
+        raise kind.unavailable(Message("model-folder-missing", noun=kind.noun, name=folder.name))
     try:
         snapshot = _find_snapshot(name)
     except HFValidationError as error:
-        raise kind.unavailable(f"{kind.noun} {name} is neither a folder nor a Hugging Face name") from error
+        raise kind.unavailable(Message("model-no-name", noun=kind.noun, name=name)) from error
     cached = snapshot is not None and is_whole(snapshot)
     if not cached:
         _ask_hub(kind, name, hub_timeout_seconds)
@@ -180,12 +183,11 @@ def _ask_hub(kind: ModelKind, name: str, timeout_seconds: float) -> None:
     try:
         HfApi().model_info(name, timeout=timeout_seconds)
     except RepositoryNotFoundError as error:
-        raise kind.unavailable(f"the Hugging Face hub has no public {kind.noun} {name}") from error
+        raise kind.unavailable(Message("model-not-public", noun=kind.noun, name=name)) from error
     except (HTTPError, OSError, json.JSONDecodeError) as error:
         # HTTPError is requests', httpx's or httpx2's, as the hub's version has it: connection, time limit, status.
         # OSError is raised where the hub is switched off; no JSON comes from a network that wants a login first.
-        reason = f"{kind.noun} {name} is no local folder, not in the cache, and the Hugging Face hub is not reachable"
-        raise kind.unavailable(reason) from error
+        raise kind.unavailable(Message("model-out-of-reach", noun=kind.noun, name=name)) from error
 
 
 logger = logging.getLogger(__name__)

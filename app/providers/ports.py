@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any, Literal, Protocol, runtime_checkable
 
+from saiten.core.messages import Message
 from saiten_server.core.access import ANONYMOUS
 from saiten_server.core.conversation import Window
 from saiten_server.core.dialogue import Dialogue
@@ -280,7 +281,11 @@ class Similarity:
 
 
 class EncoderUnavailable(Exception):
-    """The encoder cannot be used; the message is the reason in one sentence. The rating is kept without it."""
+    """The encoder cannot be used; the message is the reason. The rating is kept without it."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class Encoder(Protocol):
@@ -294,7 +299,11 @@ class Encoder(Protocol):
 
 
 class MetricUnavailable(Exception):
-    """A figure cannot be computed; the message is the reason in one sentence. Other figures are kept without it."""
+    """A figure cannot be computed; the message is the reason. Other figures are kept without it."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class Words(Protocol):

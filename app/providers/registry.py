@@ -85,7 +85,7 @@ class EncoderProvider:
     wanted: Callable[[Settings], bool]
     is_installed: Callable[[], bool]
     describe: Callable[[Settings], dict[str, str]]
-    find_faults: Callable[[Settings], list[str]]
+    find_faults: Callable[[Settings], list[Message]]
 
 
 JUDGES: dict[str, JudgeProvider] = {}
@@ -181,7 +181,7 @@ def open_encoder(settings: Settings) -> Encoder | None:
     return provider.open(settings) if provider else None
 
 
-def find_encoder_faults(settings: Settings) -> list[str]:
+def find_encoder_faults(settings: Settings) -> list[Message]:
     """One sentence per configured encoder that is unavailable, with what was tried. It may query a hub, so run it in a
     thread."""
     provider = find_encoder(settings)

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
+from saiten.core.messages import Message
 from saiten_server.providers.ports import MetricUnavailable, Overlap, Rouge, Words
 from saiten_server.text.japanese import JapaneseTagger
 
@@ -56,7 +57,7 @@ class RougeOverlap:
 
     def compare(self, references: Sequence[str], response: str) -> Rouge:
         if not any(self._split(reference) for reference in references):
-            raise MetricUnavailable("no reference has a word that ROUGE's tokenizer for the language knows")
+            raise MetricUnavailable(Message("rouge-no-word"))
         found = self._scorer.score_multi(list(references), response)
         return Rouge(**{name: float(found[name].fmeasure) for name in TYPES})
 
@@ -74,7 +75,7 @@ def open_words(language: str) -> Words:
 def open_overlap(language: str) -> Overlap:
     """ROUGE for `ja`, `ko` or `en`. Raises MetricUnavailable where rouge-score is not installed."""
     if find_spec("rouge_score") is None:
-        raise MetricUnavailable("install saiten-server[metrics] for ROUGE (rouge_score not installed)")
+        raise MetricUnavailable(Message("rouge-not-installed"))
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 

@@ -46,6 +46,7 @@ from saiten_server.platform.web.dependencies import (
     write_cursor,
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
+from saiten_server.platform.web.problems import language_of
 from saiten_server.runs.answers import ACCEPTED, answer_batch, keep_under
 from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
 from saiten_server.runs.intake import Intake, Spool
@@ -226,13 +227,13 @@ async def list_batches(
     following = write_cursor(found[limit - 1].created_at, found[limit - 1].id) if len(found) > limit else None
     page = BatchPage(items=found[:limit], next=following)
     headers = {} if following is None else link_next(request, cursor=following)
-    return Response(page.model_dump_json(), headers=headers, media_type=JSON)
+    return tell_value(request, page, headers=headers)
 
 
 @router.get("/{batch_id}", summary="Look at a batch", responses={200: {"model": Batch}, **PROBLEMS})
 async def read_batch(request: Request, container: Serving, batch_id: str) -> Response:
     """Status, counts, progress, rate, estimated end, usage and signature, as they are now."""
-    return answer_batch(await container.batches.find(request.state.project, batch_id))
+    return tell_value(request, await container.batches.find(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/pause", summary="Pause a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -241,7 +242,7 @@ async def pause_batch(request: Request, container: Serving, batch_id: str) -> Re
 
     409 `batch-finished` if it is completed or cancelled.
     """
-    return answer_batch(await container.batches.pause(request.state.project, batch_id))
+    return tell_value(request, await container.batches.pause(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/resume", summary="Resume a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -251,7 +252,7 @@ async def resume_batch(request: Request, container: Serving, batch_id: str) -> R
     409 `batch-finished` if it is completed or cancelled; 429 `queue-limit-reached` or 503 `overloaded` if too much is
     waiting already.
     """
-    return answer_batch(await container.batches.resume(request.state.project, batch_id))
+    return tell_value(request, await container.batches.resume(request.state.project, batch_id))
 
 
 @router.post("/{batch_id}/cancel", summary="Cancel a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -263,7 +264,7 @@ async def cancel_batch(request: Request, container: Serving, batch_id: str) -> R
 
     409 `batch-finished` if it is completed.
     """
-    return answer_batch(await container.batches.cancel(request.state.project, batch_id))
+    return tell_value(request, await container.batches.cancel(request.state.project, batch_id))
 
 
 @router.delete("/{batch_id}", status_code=204, summary="Erase a batch", responses=PROBLEMS)
@@ -320,7 +321,9 @@ async def read_batch_results(
         pages = container.batches.add_texts(batch_id, pages)
     headers: dict[str, str] = {"X-Batch-Status": batch.status}
     if written_as == "ndjson":
-        return StreamingResponse(stream_ndjson(pages, batch.metadata), headers=headers, media_type=NDJSON)
+        language = language_of(request)
+        headers |= {"Content-Language": language, "Vary": "Accept-Language"}
+        return StreamingResponse(stream_ndjson(pages, batch.metadata, language), headers=headers, media_type=NDJSON)
     options = await container.batches.options(project, batch_id)
     media_type, stream = TABLES[written_as]
     stream = stream_for_excel if excel else stream

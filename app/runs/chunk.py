@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.errors import JudgeReplyInvalid, StoreError
 from saiten_server.core.evaluation import Usage
@@ -251,7 +252,7 @@ class ChunkRun:
                 resting=self._resting,
             )
         except Pause as pause:
-            await self._pause(pause.error.code, pause.error.detail)
+            await self._pause(pause.error.code, pause.error.message)
             return None
         if finished is None:
             return None
@@ -259,11 +260,11 @@ class ChunkRun:
         if refusal is None:
             context.refusals.took(work.job.batch)
         elif context.refusals.refused(work.job.batch):
-            await self._pause(REFUSED_CODE, f"the judge refuses every candidate; the last time: {refusal}")
+            await self._pause(REFUSED_CODE, Message("pause-judge-refuses", fault=refusal))
             return None
         return finished
 
-    async def _pause(self, reason: str, detail: str) -> None:
+    async def _pause(self, reason: str, detail: Message) -> None:
         if self._chunk.stopped:
             # Another candidate has paused the batch, and a caller may have resumed it since.
             return
@@ -278,11 +279,11 @@ class ChunkRun:
         self._context.telemetry.batch_item(status, finished.failure.code if finished.failure else code)
 
 
-def find_refusal(finished: FinishedCandidate) -> str | None:
+def find_refusal(finished: FinishedCandidate) -> Message | None:
     """What was said where the judge refused the candidate, or its provider's filter did; None where neither did."""
     if finished.failure is not None:
-        return finished.failure.detail if finished.failure.code == REFUSED_CODE else None
+        return finished.failure.sentence if finished.failure.code == REFUSED_CODE else None
     aspects = finished.record.evaluation.aspects.values() if finished.record else ()
     unrated = [aspect.unrated for aspect in aspects if aspect.unrated is not None]
-    filtered = [one.detail for one in unrated if one.reason == "content-filter"]
+    filtered = [one.sentence for one in unrated if one.reason == "content-filter"]
     return filtered[0] if filtered and len(filtered) == len(unrated) == len(aspects) else None

@@ -18,6 +18,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from saiten.core.messages import DEFAULT
 from saiten.core.spreadsheet import (
     BATCH_METADATA,
     TEXT_COLUMNS,
@@ -29,6 +30,7 @@ from saiten.core.spreadsheet import (
 )
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import AspectResult, Evaluation
+from saiten_server.core.model import translate
 from saiten_server.core.redaction import read_texts
 from saiten_server.core.rubric import Rubric
 from saiten_server.runs.result import Result
@@ -41,12 +43,23 @@ COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def stream_ndjson(
-    pages: AsyncIterable[Sequence[Result]], metadata: Mapping[str, str] = MappingProxyType({})
+    pages: AsyncIterable[Sequence[Result]],
+    metadata: Mapping[str, str] = MappingProxyType({}),
+    language: str = DEFAULT,
 ) -> AsyncIterator[bytes]:
-    """One line a result: `Result.line` as UTF-8 JSON, and the batch's `metadata` where it has some."""
+    """One line a result: `Result.line` as UTF-8 JSON, its sentences in the language, and the batch's `metadata` where
+    it has some."""
     shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
-        yield "".join(write_line(result, shared) for result in page).encode()
+        lines = (write_line(result, shared) for result in page)
+        # Stored in English, which needs no second look.
+        said = lines if language == DEFAULT else (translate_line(line, language) for line in lines)
+        yield "".join(said).encode()
+
+
+def translate_line(line: str, language: str) -> str:
+    """The line in the language."""
+    return COMPACT.encode(translate(json.loads(line), language)) + "\n"
 
 
 def write_line(result: Result, shared: Mapping[str, Any]) -> str:

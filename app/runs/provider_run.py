@@ -20,6 +20,7 @@ from functools import partial
 from math import fsum
 from typing import IO
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, request_of
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import (
@@ -418,9 +419,9 @@ class ProviderRun:
         except LeaseLost:
             logger.info("another step has the batch, or it is erased", extra=about)
         except (PartRefused, JudgeRefusedRequest) as refusal:
-            await self.store.pause(step.batch, FAILED, refusal.detail)
+            await self.store.pause(step.batch, FAILED, refusal.message)
         except PAUSING as error:
-            await self.store.pause(step.batch, error.code, error.detail)
+            await self.store.pause(step.batch, error.code, error.message)
         except (JudgeUnavailable, TranslatorUnavailable) as error:
             logger.info("a batch waits: %s", error.loggable, extra=about | {"code": error.code})
             asked: float = error.retry_after_seconds or 0.0
@@ -453,7 +454,7 @@ class ProviderRun:
         cost_usd = fsum(cost for cost in costs if cost is not None)
         if cost_usd <= budget_usd:
             return True
-        detail = f"the provider's batch is expected to cost {cost_usd:.4f} USD, more than the budget of {budget_usd:g}"
+        detail = Message("pause-provider-budget", cost=cost_usd, budget=budget_usd)
         await self.store.pause(step.batch, BUDGET, detail)
         return False
 
@@ -517,9 +518,9 @@ class PlannedTranslator:
 
 @dataclass(frozen=True)
 class PartRefused(Exception):
-    """The provider refuses the part, and a person has to act. `detail` is one sentence."""
+    """The provider refuses the part, and a person has to act, as `message` says."""
 
-    detail: str
+    message: Message
 
 
 @dataclass
@@ -592,7 +593,7 @@ class PartRun:
             except JudgeRefusedRequest as error:
                 # The file may be at fault, or may have expired: the next try uploads its own.
                 await self._restart(step, part)
-                raise PartRefused(error.detail) from error
+                raise PartRefused(error.message) from error
         else:
             provider_batch_id = found.id
         logger.info("a part is with the provider", extra=trace(part))
@@ -603,7 +604,7 @@ class PartRun:
         found = await self._provider.retrieve(str(part.provider_batch_id))
         if found is None:
             await self._restart(step, part)
-            raise PartRefused("the provider does not know this batch any more")
+            raise PartRefused(Message("pause-provider-lost"))
         if found.failure is not None:
             return await self._handle_failure(step, part, others, found)
         if not found.ended:
@@ -621,7 +622,7 @@ class PartRun:
         if found.over_limit and any(other.state == "submitted" for other in others):
             logger.info("a part waits for the others", extra=trace(part))
             return part
-        raise PartRefused(f"the provider did not begin the batch: {found.failure}")
+        raise PartRefused(Message("pause-provider-not-begun", words=found.failure))
 
     async def _collect(self, step: PlanStep, part: ProviderPart) -> ProviderPart:
         """Stores the answers; sends the part again without a parameter that every call was refused for."""

@@ -184,7 +184,7 @@ class BatchService:
 
     async def pause(self, project: str, batch_id: str) -> Batch:
         """Pauses the batch. Raises BatchFinished."""
-        detail = "paused by a caller; resume it to go on"
+        detail = Message("pause-requested")
         found = present(await self.store.pause(batch_id, "requested", detail, project=project))
         return unfinished(found)
 

@@ -19,6 +19,7 @@ from functools import partial
 from math import fsum
 from typing import Any
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import INTERNAL
 from saiten_server.core.errors import StoreError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation, Path, PathResult, RelevanceResult
@@ -150,7 +151,7 @@ HAND_BACK_SECONDS = 4.0
 TIDY_SECONDS = 2.0
 """Between two removals of what erased and finished batches have left in the cache and at the provider."""
 
-END_FAILED = "every candidate has a result, but the end of the batch failed; the worker's log has a record with its id"
+END_FAILED = Message("pause-end-failed")
 
 SPARE = 1.5  # Candidates in progress per judge call in flight. The others are being prepared or committed.
 
@@ -325,7 +326,7 @@ class BatchWorker:
         try:
             await end_batch(self.store, self.instruments.rubrics, batch_id)
         except UnknownRubric as error:
-            await self.store.pause(batch_id, error.code, error.detail)
+            await self.store.pause(batch_id, error.code, error.message)
         except StoreError:
             raise
         except Exception:
@@ -335,7 +336,7 @@ class BatchWorker:
     async def _collect(self, batch_id: str) -> None:
         """Makes the next step of a batch in the provider's own batch mode."""
         if self.provider is None:
-            detail = "this worker's judge has no batch mode; run workers with the service's SAITEN_JUDGE"
+            detail = Message("pause-no-batch-mode")
             await self.store.pause(batch_id, UNAVAILABLE, detail)
         else:
             await self.provider.step(batch_id)

@@ -25,7 +25,7 @@ from saiten_server.core.evaluation import (
     add_badge,
     require_rubric,
 )
-from saiten_server.core.model import require_moment
+from saiten_server.core.model import require_moment, translate
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import (
@@ -36,9 +36,11 @@ from saiten_server.platform.web.dependencies import (
     read_cursor,
     read_metadata,
     refuse_other_queries,
+    tell_stored,
     write_cursor,
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
+from saiten_server.platform.web.problems import language_of
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.conversation import evaluate_conversation
 from saiten_server.scoring.evaluate import evaluate
@@ -99,7 +101,7 @@ async def create_evaluation(
         evaluation = record.evaluation.model_dump_json()
         await container.scoring.evaluations.save(project, record, tuple(scope.keys), evaluation=evaluation)
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return Response(add_badge(evaluation, badge), media_type="application/json")
+        return tell_stored(request, add_badge(evaluation, badge))
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -153,7 +155,9 @@ async def list_evaluations(
     marked = [await container.ratings.reliabilities.mark(project, one) for one in found]
     page = EvaluationPage.model_construct(items=marked, next=None if place is None else write_cursor(*place))
     headers = {} if page.next is None else link_next(request, cursor=page.next)
-    return Response(await asyncio.to_thread(page.model_dump_json), headers=headers, media_type=JSON)
+    answer = await asyncio.to_thread(lambda: tell_stored(request, page.model_dump_json()))
+    answer.headers.update(headers)
+    return answer
 
 
 @router.get("/{evaluation_id}", summary="Read a score again", responses={200: {"model": ReadEvaluation}, **PROBLEMS})
@@ -166,7 +170,7 @@ async def read_evaluation(
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound(Message("evaluation-not-found"))
-    return await write_evaluation(container, project, record, include)
+    return await write_evaluation(request, container, record, include)
 
 
 @router.post(
@@ -189,22 +193,22 @@ async def explain_evaluation(
     refuse_other_queries(request, "budget_usd")
     found = await while_connected(request, ask_reasons(request, container, evaluation_id, budget_usd=budget_usd))
     marked = await container.ratings.reliabilities.mark(request.state.project, found)
-    return Response(marked.model_dump_json(), media_type=JSON)
+    return tell_stored(request, marked.model_dump_json())
 
 
 async def write_evaluation(
-    container: Container, project: str, record: Record, include: Sequence[Include] | None
+    request: Request, container: Container, record: Record, include: Sequence[Include] | None
 ) -> Response:
     """A stored evaluation with its judge's badge and the extra fields that `include` selects."""
-    evaluation = await container.ratings.reliabilities.mark(project, record.evaluation)
+    evaluation = await container.ratings.reliabilities.mark(request.state.project, record.evaluation)
     more: dict[str, Any] = {}
     if include and "trace" in include:
         more["trace"] = [call.model_dump(mode="json") for call in record.trace]
     if include and "request" in include:
         more["request"] = record.request.model_dump(mode="json")
     if not more:
-        return Response(evaluation.model_dump_json(), media_type="application/json")
-    return JSONResponse(evaluation.model_dump(mode="json") | more)
+        return tell_stored(request, evaluation.model_dump_json())
+    return JSONResponse(translate(evaluation.model_dump(mode="json"), language_of(request)) | more)
 
 
 conversations = APIRouter(prefix="/v1/conversations", tags=["conversations"])
@@ -252,7 +256,7 @@ async def create_conversation(
         # In one transaction, so that nothing is stored half.
         await container.scoring.evaluations.save_all(project, [*turns, (record, tuple(scope.keys))])
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return Response(add_badge(record.evaluation.model_dump_json(), badge), media_type="application/json")
+        return tell_stored(request, add_badge(record.evaluation.model_dump_json(), badge))
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -271,4 +275,4 @@ async def read_conversation(
     record = await container.scoring.evaluations.find(project, conversation_id)
     if record is None or not isinstance(record.request, ConversationRequest):
         raise NotFound(Message("conversation-not-found"))
-    return await write_evaluation(container, project, record, include)
+    return await write_evaluation(request, container, record, include)

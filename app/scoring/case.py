@@ -158,13 +158,13 @@ def refuse_suspicious(suspicions: tuple[Warned, ...]) -> None:
         return
     where = tuple(dict.fromkeys(warned.where for warned in suspicions))
     # The request does not hold the translation, so errors point at the original.
-    faults = dict.fromkeys((f"/{one.where.removeprefix('translation/')}", one.detail) for one in suspicions)
+    faults = dict.fromkeys((f"/{one.where.removeprefix('translation/')}", one.sentence) for one in suspicions)
     places = ", ".join(where[:MOST_PLACES]) + (", …" if len(where) > MOST_PLACES else "")
     raise errors.SuspectedInjection(
         Message("attack-suspected", places=places),
         where=where,
         pointer=next(iter(faults))[0],
-        faults=tuple((place, Message("verbatim", text=what)) for place, what in faults),
+        faults=tuple(faults),
     )
 
 

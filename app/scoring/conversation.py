@@ -12,6 +12,7 @@ from operator import add
 from statistics import fmean, median_low
 from typing import Any, NamedTuple
 
+from saiten.core.messages import Message
 from saiten_server import __version__
 from saiten_server.core import signature
 from saiten_server.core.conversation import (
@@ -39,6 +40,7 @@ from saiten_server.core.evaluation import (
     Unrated,
     Warned,
 )
+from saiten_server.core.model import in_english, pass_on
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.judging.verdict import Fault, Faults, Rating
 from saiten_server.platform.helpers import Helpers
@@ -373,7 +375,7 @@ def add_inapplicable(judgement: Judgement, case: ConversationCase) -> Judgement:
         if case.conversation.gives(aspect.requires):
             verdicts[aspect.id] = judgement.verdicts[aspect.id]
         else:
-            unrated = Unrated(reason="not-applicable", detail=f"the conversation has no {aspect.requires}")
+            unrated = Unrated(reason="not-applicable", **in_english(Message(f"conversation-has-no-{aspect.requires}")))
             verdicts[aspect.id] = Verdict((unrated,) * samples)
     return replace(judgement, verdicts=verdicts)
 
@@ -434,7 +436,7 @@ def add_faults(verdict: Verdict) -> Faults:
     valid = [faults for faults in verdict.turns if not isinstance(faults, Unrated)]
     if not valid:
         missing = (turns for turns in verdict.turns if isinstance(turns, Unrated))
-        return next(missing, Unrated(reason="missing", detail="the judge named no turns"))
+        return next(missing, Unrated(reason="missing", **in_english(Message("judge-named-no-turns"))))
     named: dict[int, list[Fault]] = {}
     for fault in (fault for faults in valid for fault in faults):
         named.setdefault(fault.turn, []).append(fault)
@@ -456,7 +458,7 @@ def read_findings(
     # Of several windows, each element is a window's; of one, each is a sample's.
     parts = verdict.turns if windows > 1 else (add_faults(verdict),)
     if unrated := next((part for part in parts if isinstance(part, Unrated)), None):
-        return [], [Warned(code="findings-unrated", where=where, detail=unrated.detail)]
+        return [], [Warned(code="findings-unrated", where=where, **pass_on(unrated))]
     faults = {fault.turn: fault for part in reversed(parts) if not isinstance(part, Unrated) for fault in part}
     detail = result.reason or f"{aspect.name[language]}: {result.label}"
     return [

@@ -11,6 +11,7 @@ from functools import lru_cache, reduce
 from operator import add
 from typing import Literal, Protocol
 
+from saiten.core.messages import Message
 from saiten_server import __version__
 from saiten_server.core import signature
 from saiten_server.core.conversation import Finding
@@ -32,6 +33,7 @@ from saiten_server.core.evaluation import (
     Usage,
     Warned,
 )
+from saiten_server.core.model import in_english
 from saiten_server.core.rubric import Aspect, Rubric, blend, compose, compose_runs
 from saiten_server.providers.ports import Judgement, Translated, Verdict
 from saiten_server.scoring.case import Case
@@ -144,7 +146,9 @@ def warn_of_samples(aspects: Mapping[str, AspectResult]) -> tuple[Warned, ...]:
         Warned(
             code="samples-unrated",
             where=f"aspects/{name}",
-            detail=f"{result.samples.count(None)} of {len(result.samples)} samples gave no valid rating",
+            **in_english(
+                Message("samples-unrated", count=result.samples.count(None), total=len(result.samples)),
+            ),
         )
         for name, result in aspects.items()
         if result.unrated is None and None in result.samples
@@ -155,11 +159,11 @@ def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
     """Warnings for text that the encoder did not read."""
     found = []
     if relevance is not None and relevance.truncated:
-        detail = "a text is longer than the encoder reads; the similarity is that of its beginning"
-        found.append(Warned(code="similarity-truncated", where="relevance", detail=detail))
+        detail = Message("similarity-truncated")
+        found.append(Warned(code="similarity-truncated", where="relevance", **in_english(detail)))
     if relevance is not None and (share := relevance.unknown_token_share or 0.0) > 0.5:
-        detail = f"{share:.0%} of a text's tokens are unknown to the encoder; unknown tokens resemble each other"
-        found.append(Warned(code="similarity-unknown-tokens", where="relevance", detail=detail))
+        detail = Message("similarity-unknown-tokens", percent=round(100 * share))
+        found.append(Warned(code="similarity-unknown-tokens", where="relevance", **in_english(detail)))
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from importlib.resources.abc import Traversable
 from typing import Annotated, Literal
 
+from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue, Text
 from saiten_server.core.evaluation import RelevanceOptions, RelevanceResult
 from saiten_server.core.model import Id, Value, digest, listed
@@ -106,7 +107,7 @@ class Relevance:
     async def _measure_in_time(
         self, language: str, dialogue: Dialogue, options: RelevanceOptions, scope: RequestScope
     ) -> RelevanceResult:
-        late = f"the encoder gave no answer within {self._timeout_seconds:g} s"
+        late = Message("encoder-late", seconds=self._timeout_seconds)
         if self._slow and self._probing:
             # While one caller waits to see whether the encoder answers again, the others go on without it.
             return nothing(options, late)
@@ -119,7 +120,7 @@ class Relevance:
                 return found
         except EncoderUnavailable as error:
             self._slow = False
-            return nothing(options, str(error))
+            return nothing(options, error.message)
         except TimeoutError:
             self._slow = True
             return nothing(options, late)
@@ -175,8 +176,7 @@ class Relevance:
     async def _find_baseline(self, language: str, encoder: str) -> float:
         calibration = load_calibration(language)
         if calibration is None:
-            hint = "give relevance.baseline as a number"
-            raise EncoderUnavailable(f"no calibration set ships for the language {language!r}; {hint}")
+            raise EncoderUnavailable(Message("calibration-missing", language=language))
         known = await self._store.find_baseline(encoder, language, calibration.digest)
         if known is not None:
             return known
@@ -187,7 +187,7 @@ class Relevance:
 
     def _require(self) -> Encoder:
         if self._encoder is None:
-            raise EncoderUnavailable("the encoder is switched off (SAITEN_ENCODER=off)")
+            raise EncoderUnavailable(Message("encoder-off"))
         return self._encoder
 
 
@@ -201,7 +201,7 @@ def given_baseline(options: RelevanceOptions) -> float | None:
     return float(options.baseline) if isinstance(options.baseline, float | int) else None
 
 
-def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
+def nothing(options: RelevanceOptions, reason: Message) -> RelevanceResult:
     """The result if b cannot be measured."""
     return RelevanceResult(
         score=None,
@@ -209,7 +209,9 @@ def nothing(options: RelevanceOptions, reason: str) -> RelevanceResult:
         baseline_source=source_of(options),
         weight=options.weight,
         encoder=None,
-        unavailable=reason,
+        unavailable=str(reason),
+        message=reason.id,
+        values=reason.as_json(),
     )
 
 

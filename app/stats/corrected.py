@@ -811,17 +811,17 @@ def report_corrected(
 def refuse_large(observations: Observations, aspects: int) -> None:
     """Raises InvalidRequest where no record has scores, or so many aspects of all systems are too many."""
     if not observations.scores:
-        raise InvalidRequest(Message("no-judge-scores"), pointer="/scores_field")
+        raise InvalidRequest(Message("no-record-has-scores"), pointer="/scores_field")
     systems = len(observations.systems)
     refuse_many(systems, aspects, most=MOST_PAIRS)
     if observations.units * aspects * max(1, systems // 2) > MOST_VALUES:
         raise InvalidRequest(
             Message(
-                "correction-items-most",
+                "corrected-most",
                 items=observations.units,
                 systems=tell_count(systems, "system"),
                 aspects=tell_count(aspects, "aspect"),
-            )
+            ),
         )
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from saiten.core.messages import Message
 from saiten_server.core.conversation import KIND_OF_RULE, Finding, PersonaValue
+from saiten_server.core.model import in_english
 from saiten_server.text.fact_patterns import (
     ASKED_FAMILY,
     ECHO,
@@ -205,9 +207,10 @@ class FactBook:
             if code not in told:
                 told.add(code)
                 aspect = "persona" if against.turn is None else "consistency"
-                source = "the persona says" if against.turn is None else f"turn {against.turn} says"
-                detail = f"{quote(claim.span)}, but {source} {quote(against.span)}."
-                yield Finding(turn=number, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code])
+                detail = Message("turn-contradicts-persona", said=quote(claim.span), quoted=quote(against.span))
+                if against.turn is not None:
+                    detail = Message("turn-contradicts-turn", **detail.values, number=against.turn)
+                yield fault(number, aspect, code, detail)
         if not corrects and "self-contradiction" not in told:
             yield from self.check_given(number, text)
         self.note(text, given=False)
@@ -508,16 +511,9 @@ class FactBook:
         """A wrong name for the user, or the confirmation of a number that was never said."""
         detail = self.wrong_name(text) or self.wrong_number(text)
         if detail:
-            yield Finding(
-                turn=number,
-                aspect="memory",
-                code="self-contradiction",
-                by="rule",
-                detail=detail,
-                kind=KIND_OF_RULE["self-contradiction"],
-            )
+            yield fault(number, "memory", "self-contradiction", detail)
 
-    def wrong_name(self, text: str) -> str | None:
+    def wrong_name(self, text: str) -> Message | None:
         """What is wrong with how the user is called."""
         for match in self.lists.patterns["calls"].finditer(text):
             name = match[1]
@@ -531,10 +527,10 @@ class FactBook:
                 and not any(other in name or name in other for other in self.names)
             ):
                 known, turn = next(iter(self.names.items()))
-                return f"The user is called {quote(match[0])}; turn {turn} gave the name {quote(known)}."
+                return Message("user-named-wrongly", said=quote(match[0]), number=turn, quoted=quote(known))
         return None
 
-    def wrong_number(self, text: str) -> str | None:
+    def wrong_number(self, text: str) -> Message | None:
         """What is wrong with a number that is confirmed."""
         for unit in UNITS:
             if unit not in self.given or (unit != "reference" and not self.lists.words["confirm"].search(text)):
@@ -550,8 +546,13 @@ class FactBook:
                     and comparable
                     and not any(other in known for other in values)
                 ):
-                    return f"{quote(match[0])} was never said; turn {self.given[unit]} gave another."
+                    return Message("number-never-said", said=quote(match[0]), number=self.given[unit])
         return None
+
+
+def fault(turn: int, aspect: str, code: str, detail: Message) -> Finding:
+    """A finding of a rule."""
+    return Finding(turn=turn, aspect=aspect, code=code, by="rule", kind=KIND_OF_RULE[code], **in_english(detail))
 
 
 def normal(text: str) -> str:

@@ -13,16 +13,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
+from saiten.core.messages import Message
 from saiten.core.plain_text import cut_mark_runs
-from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding
+from saiten_server.core.conversation import Conversation, Finding
 from saiten_server.core.speech import PolitenessLevel, Register, Sign, combine_signs
 from saiten_server.text.fact_patterns import Words, quote, words_for
-from saiten_server.text.facts import FactBook
+from saiten_server.text.facts import FactBook, fault
 from saiten_server.text.japanese import JapaneseRegister
 from saiten_server.text.korean import read_korean_level, read_korean_signs
 from saiten_server.text.passages import SENTENCE_END, Sentence, as_seen, open_passage, split_sentences
-from saiten_server.text.scripts import HAN, HANGUL, KANA, LATIN_WORD, read_scripts
+from saiten_server.text.scripts import HAN, HANGUL, KANA, LATIN_WORD, name_language, read_scripts
 
 SAME = 0.85  # Dice coefficient of letter pairs from which on a turn repeats another
 FEWEST_LETTERS = {"ja": 14, "ko": 11}  # Shorter turns may be said again
@@ -36,7 +38,6 @@ CODE = re.compile(r"[{}<>=;\\|$]|\w\(|::|--\w|^\s*[$#>]")
 LEFT_OPEN = re.compile(r"(?:て|で|ね|よ|な)$|^う?うん")
 SAID_TO_ONESELF = re.compile("(?:[이겠있없았었했렸]|왔|갔|났|졌)다$")  # 적이다!, among polite sentences
 WEAK_KOREAN = re.compile(r"^(?:응|어|그래|야)(?![가-힣])")
-LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
 FACT_VALUES = re.compile(
     r"[0-9]+|[一二三四五六七八九十百千万]+|[月火水木金土日]曜|今日|明日|昨日|午前|午後|[월화수목금토일]요일|오전|오후|오늘|내일|모레"
     r"|첫|[두세네]\s?번째|[한두세네]\s(?=[가-힣])"
@@ -175,8 +176,8 @@ class Reading:
         if self.foreign_is_right or language in self.written or self.is_about_languages(text):
             self.written.add(language)
             return None
-        name, expected = LANGUAGE_NAMES.get(language, "text in another script"), LANGUAGE_NAMES[self.language]
-        detail = f"{quote(span)} is {name}; the conversation is in {expected}."
+        names = {"what": name_language(language), "other": name_language(self.language)}
+        detail = Message("turn-in-other-language", said=quote(span), **names)
         return fault(number, "coherence", "wrong-language", detail)
 
     def is_about_languages(self, text: str) -> bool:
@@ -218,8 +219,8 @@ class Reading:
         if register is not Register.NONE:
             before = habits.register.take(register, number)
             if before is not None:
-                earlier = f"turn {before} is {'polite' if register is Register.PLAIN else 'plain'}"
-                detail = f"{quote(span)} is {register.value}; {earlier}: {quote(self.turns[before].text)}."
+                name = "turn-plain-after-polite" if register is Register.PLAIN else "turn-polite-after-plain"
+                detail = Message(name, said=quote(span), **self.name_turn(before))
                 yield fault(number, "politeness", "register-shift", detail)
                 return
         if self.language == "ko" and register is Register.POLITE:
@@ -232,13 +233,11 @@ class Reading:
             # -세요 and -네요 fit both levels, but somebody of 합쇼체 says other things in between.
             habit.kept += habit.usual is PolitenessLevel.INFORMAL
             return
-        found = f"is {level.value}"
-        if level is PolitenessLevel.MIXED:
-            found = "mixes 합쇼체 and 해요체"
         departs = other_level(habit.usual) if level is PolitenessLevel.MIXED else level
         before, usual = habit.take(departs, number), habit.usual
         if before is not None and usual is not None:
-            detail = f"{quote(text)} {found}; turn {before} is {usual.value}: {quote(self.turns[before].text)}."
+            name = f"turn-{level.name.lower()}-after-{usual.name.lower()}"
+            detail = Message(name, said=quote(text), **self.name_turn(before))
             yield fault(number, "politeness", "register-mix", detail)
 
     def read_register(self, text: str, usual: object) -> tuple[Register, str]:
@@ -294,7 +293,7 @@ class Reading:
         earlier.append(said)
         if same is None or self.asks_again():
             return
-        detail = f"{quote(text)} repeats turn {same.turn}: {quote(self.turns[same.turn].text)}."
+        detail = Message("turn-repeats-turn", said=quote(text), **self.name_turn(same.turn))
         yield fault(number, "coherence", "repetition", detail)
 
     def read_said(self, number: int, text: str) -> SystemTurn | None:
@@ -312,6 +311,10 @@ class Reading:
             tuple(FACT_VALUES.findall(own)),
         )
 
+    def name_turn(self, number: int) -> dict[str, Any]:
+        """The values of a message that name an earlier turn."""
+        return {"number": number, "quoted": quote(self.turns[number].text)}
+
     def asks_again(self) -> bool:
         """Whether the user asked to hear it again, or asked the same again."""
         latest = " ".join([*self.asked[-2:], *self.pending])
@@ -320,11 +323,6 @@ class Reading:
         letters = {"".join(filter(str.isalnum, text)) for text in self.pending}
         before = {"".join(filter(str.isalnum, text)) for text in self.asked[: -len(self.pending) or None]}
         return any(len(text) > 3 for text in letters & before)
-
-
-def fault(turn: int, aspect: str, code: str, detail: str) -> Finding:
-    """A finding of a rule."""
-    return Finding(turn=turn, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code])
 
 
 def other_level(usual: object) -> PolitenessLevel:

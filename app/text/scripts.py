@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from saiten.core.messages import Message
 from saiten_server.text.passages import ASIDES, drop_quotations, open_passage, words_of
 
 # Characters in Japanese use that Shift_JIS never had
@@ -22,6 +23,19 @@ CHINESE_WORDS = re.compile(
 RARE_FROM = 0x989F
 # Han characters in a row that a Japanese sentence has at most; names of institutions pass it, sentences do not
 LONGEST_WITHOUT_KANA = 16
+
+
+NAMES = {
+    "ja": Message("language-japanese"),
+    "ko": Message("language-korean"),
+    "zh": Message("language-chinese"),
+    "en": Message("script-latin"),
+}
+
+
+def name_language(language: str) -> Message:
+    """What a text in the language is called; its script is all that tells English."""
+    return NAMES.get(language, Message("script-other"))
 
 
 def can_write(encoding: str, character: str) -> bool:

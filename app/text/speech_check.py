@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Warned
+from saiten_server.core.model import in_english
 from saiten_server.core.speech import (
     Misuse,
     PolitenessLevel,
@@ -18,11 +20,10 @@ from saiten_server.core.speech import (
 from saiten_server.text.japanese import JapaneseRegister
 from saiten_server.text.korean import read_korean, read_korean_level, read_korean_misuse
 from saiten_server.text.recent import RecentResults, digest_of
-from saiten_server.text.scripts import LanguageReading, read_scripts
+from saiten_server.text.scripts import LanguageReading, name_language, read_scripts
 
 MOST_UTTERANCES = 8  # Latest own utterances that the response is compared with
 WHOLLY = 0.95  # Share of a language from which on it says nothing more
-LANGUAGE_NAMES = {"ja": "Japanese", "ko": "Korean", "zh": "Chinese", "en": "text in Latin script"}
 
 
 class SpeechChecks:
@@ -50,7 +51,7 @@ class SpeechChecks:
         if reading.language not in {language, "none"}:
             return (warn_of_language(reading, language),)
         misuse = read_misuse(dialogue.response, language, self._japanese)
-        misused = (warn("honorific-misuse", f"In the response {misuse.value}."),) if misuse else ()
+        misused = (warn("honorific-misuse", Message(misuse.value)),) if misuse else ()
         return (*self._check_register(dialogue, language), *misused)
 
     def _check_register(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
@@ -79,9 +80,8 @@ class SpeechChecks:
         )
         if before in {PolitenessLevel.NONE, now}:
             return ()
-        found = "mixes 합쇼체 and 해요체" if now is PolitenessLevel.MIXED else f"is in {now.value}"
-        detail = f"The response {found}; this speaker's earlier utterances keep {before.value}."
-        return (warn("register-mix", detail),)
+        found = "levels-mixed" if now is PolitenessLevel.MIXED else now.name.lower()
+        return (warn("register-mix", Message(f"response-{found}-after-{before.name.lower()}")),)
 
 
 def read_register(text: str, language: str, japanese: JapaneseRegister) -> Register:
@@ -96,22 +96,23 @@ def read_misuse(text: str, language: str, japanese: JapaneseRegister) -> Misuse 
     return japanese.find_misuse(text) if language == "ja" else None
 
 
-def warn(code: str, detail: str) -> Warned:
+def warn(code: str, detail: Message) -> Warned:
     """A warning about the response."""
-    return Warned(code=code, where="response", detail=detail)
+    return Warned(code=code, where="response", **in_english(detail))
 
 
 def warn_of_language(reading: LanguageReading, language: str) -> Warned:
     """Names the language that was found, and its share where others are mixed in; never the text."""
-    found = LANGUAGE_NAMES.get(reading.language, "text in another script")
-    share = f" (about {100 * reading.share:.0f} % of the text)" if reading.share < WHOLLY else ""
-    expected = "English" if language == "en" else LANGUAGE_NAMES[language]
-    return warn("language-mismatch", f"The response looks like {found}{share}, not {expected}.")
+    found = name_language(reading.language)
+    expected = Message("language-english") if language == "en" else name_language(language)
+    detail = Message("response-in-other-language", what=found, other=expected)
+    if reading.share < WHOLLY:
+        detail = Message("response-mostly-in-other-language", **detail.values, percent=round(100 * reading.share))
+    return warn("language-mismatch", detail)
 
 
 def warn_of_register(before: Register, now: Register) -> Warned:
     """A clear change, or both registers in one response after utterances that keep one."""
     if now is Register.MIXED:
-        found = "The response mixes polite and plain sentence ends"
-        return warn("register-mixed", f"{found}; this speaker's earlier utterances are {before.value}.")
-    return warn("register-shift", f"The response is {now.value}; this speaker's earlier utterances are {before.value}.")
+        return warn("register-mixed", Message(f"response-registers-mixed-after-{before.value}"))
+    return warn("register-shift", Message(f"response-{now.value}-after-{before.value}"))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
 from saiten_server.core.evaluation import MaskedSpan, Warned
+from saiten_server.core.model import pass_on
 from saiten_server.text.faults import find_faults
 from saiten_server.text.injection import inspect_texts, locate_warnings
 
@@ -48,9 +49,9 @@ def answer_job(job: bytes) -> bytes:
         conversation = Conversation.model_construct(turns=said, persona=persona, goal=goal)
         suspicions, faults = look_through(conversation, language, tuple(aspects))
         shown = [
-            (one.code, one.where, one.detail, [(span.start, span.end) for span in one.spans]) for one in suspicions
+            (one.code, one.where, pass_on(one), [(span.start, span.end) for span in one.spans]) for one in suspicions
         ]
-        return json.dumps([shown, [(one.turn, one.aspect, one.code, one.detail) for one in faults]]).encode()
+        return json.dumps([shown, [(one.turn, one.aspect, one.code, pass_on(one)) for one in faults]]).encode()
     except Exception:  # noqa: BLE001 - the edge of a process: who asked does the work, and tells of the error
         return b"null"
 
@@ -66,15 +67,13 @@ def read_found(answered: bytes) -> TextFindings | None:
             Warned(
                 code=code,
                 where=where,
-                detail=detail,
+                **detail,
                 spans=tuple(MaskedSpan(where=where, start=start, end=end) for start, end in spans),
             )
             for code, where, detail, spans in suspicions
         ),
         tuple(
-            Finding.model_construct(
-                turn=turn, aspect=aspect, code=code, by="rule", detail=detail, kind=KIND_OF_RULE[code]
-            )
+            Finding.model_construct(turn=turn, aspect=aspect, code=code, by="rule", kind=KIND_OF_RULE[code], **detail)
             for turn, aspect, code, detail in faults
         ),
     )

@@ -12,6 +12,7 @@ from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.validation import validate
 from saiten_server.providers.ports import EncoderUnavailable, Likelihood, MetricUnavailable, Passage, Rouge, Similarity
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
+from tests.support.faults import words
 
 
 class SplitWords:
@@ -28,7 +29,7 @@ class FirstLetters:
 
     def compare(self, references: Sequence[str], response: str) -> Rouge:
         if references == ("?",):
-            raise MetricUnavailable("no words")
+            raise MetricUnavailable(words("no words"))
         return Rouge(float(any(text[0] == response[0] for text in references)), 0.25, 0.5)
 
 
@@ -46,7 +47,7 @@ class FakeModel:
     async def read(self, passage: Passage) -> Likelihood:
         self.passages.append(passage)
         if passage.response == "!":
-            raise MetricUnavailable("broke on this text")
+            raise MetricUnavailable(words("broke on this text"))
         if passage.response == "~":
             return Likelihood(500.0, 1, truncated=False)
         question = passage.question or ""

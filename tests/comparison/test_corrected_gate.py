@@ -13,7 +13,7 @@ from saiten.core.messages import Message
 from saiten_server.comparison.corrected_runs import compare_corrected, tell_notes
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.values import ComparedRun, GateReason, GateReport, GateRule
-from saiten_server.platform.web.languages import tell_sentence
+from saiten_server.core.model import tell_sentence
 from saiten_server.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected, tell_reversed
 from tests.support.gates import write_junit, write_markdown
 from tests.support.runs import make_run, rows_of, with_rows
@@ -145,8 +145,8 @@ def test_a_reversed_scale_is_told() -> None:
     assert f"; candidate run: {told}" in str(reason.detail)
     (note,) = compare_corrected(before, turned, alpha=0.05, paired=True)["overall"].notes
     assert str(note).startswith(f"candidate run: {told}")
-    assert "逆に" in tell_sentence("ja", reason.detail)
-    assert "뒤집혀" in tell_sentence("ko", tell_notes(compare_corrected(before, turned, alpha=0.05, paired=True))[0])
+    assert "逆に" in tell_sentence(reason.detail, "ja")
+    assert "뒤집혀" in tell_sentence(tell_notes(compare_corrected(before, turned, alpha=0.05, paired=True))[0], "ko")
     # A judge that goes with people, or without them, is not told so.
     _, reason = gate(before, after, LENIENT)
     assert "reversed" not in str(reason.detail)

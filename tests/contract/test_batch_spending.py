@@ -15,6 +15,7 @@ from saiten_server.governance.store import SpendingStore
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.work import COLLECT, FINISH, ChunkJob
 from tests.support.batches import LEASE, C, HandClock, claim, finish, finish_all, make_batch, run_chunk
+from tests.support.faults import words
 from tests.support.waiting import LIMIT_SECONDS
 
 DAY_SECONDS = 86_400.0
@@ -203,7 +204,7 @@ async def test_what_waits_is_counted_over_all_and_by_project(bench: Bench) -> No
     await make_batch(bench.store, "ba_2", count=7, project="other")
     await make_batch(bench.store, "ba_3", count=9)
     await run_chunk(bench.store, 0)
-    await bench.store.pause("ba_3", "requested", "…")
+    await bench.store.pause("ba_3", "requested", words("…"))
     assert await bench.store.waiting("team") == (C + 7, C)
     assert await bench.store.waiting("other") == (C + 7, 7)
     assert await bench.store.waiting("\0") == (C + 7, 0)

@@ -44,6 +44,7 @@ from tests.support.batches import (
     run_chunk,
 )
 from tests.support.dict_cache import DictCache
+from tests.support.faults import words
 from tests.support.figures import read_all
 
 OWN_MEAN = RelevanceOptions(baseline="batch")
@@ -105,7 +106,7 @@ async def test_a_batch_is_invisible_until_it_is_accepted(store: BatchStore) -> N
     assert await store.candidates("ba_1", after=-1, limit=9) == []
     assert await store.next_jobs("ba_1", 9) == []
     assert await store.claim(ChunkJob("ba_1", 0), "w1", LEASE) is None
-    assert await store.pause("ba_1", "why", "…") is None
+    assert await store.pause("ba_1", "why", words("…")) is None
     assert await store.sweep(9, 60) == []
     accepted = await store.accept("team", "ba_1", unit_cost_usd=None, answer=None)
     assert accepted == await store.find("team", "ba_1")
@@ -230,7 +231,7 @@ async def test_another_projects_batch_is_not_there(store: BatchStore) -> None:
     assert len(await store.frame("rivals", "ba_1", after=-1, limit=9)) == 0
     assert await store.find_evaluation("rivals", "ba_1", 0) is None
     assert await store.options("rivals", "ba_1") is None
-    assert await store.pause("ba_1", "why", "…", project="rivals") is None
+    assert await store.pause("ba_1", "why", words("…"), project="rivals") is None
     assert await store.resume("rivals", "ba_1") is None
     assert await store.cancel("rivals", "ba_1") is None
     assert not await store.erase("rivals", "ba_1")
@@ -657,15 +658,15 @@ async def test_a_paused_batch_gives_no_work_and_goes_on_when_it_is_resumed(bench
     await make_batch(store)
     work = await claim(store, 0)
     assert await store.next_jobs("ba_1", 4) == [ChunkJob("ba_1", 1), ChunkJob("ba_1", 2)]
-    paused = await store.pause("ba_1", "judge-unauthorized", "no key")
+    paused = await store.pause("ba_1", "judge-unauthorized", words("no key"))
     assert paused is not None
-    assert (paused.status, paused.pause_reason, paused.pause_detail) == ("paused", "judge-unauthorized", "no key")
+    assert (paused.status, paused.pause_reason, str(paused.pause_detail)) == ("paused", "judge-unauthorized", "no key")
     assert await store.claim(ChunkJob("ba_1", 1), "w2", LEASE) is None
     assert await store.renew("w1", [work.job], LEASE) == Committed(stopped=frozenset({work.job}))
     assert await store.commit("w1", [finish(work, 0)], []) == Committed(stopped=frozenset({work.job}))
     assert await store.commit("w1", [], [work.job]) == Committed()
     assert await store.sweep(4, 0) == []
-    again = await store.pause("ba_1", "other", "…")
+    again = await store.pause("ba_1", "other", words("…"))
     assert again is not None
     assert again.pause_reason == "judge-unauthorized"
     resumed = await store.resume("team", "ba_1")
@@ -683,7 +684,7 @@ async def test_a_paused_batch_gives_no_work_and_goes_on_when_it_is_resumed(bench
 async def test_a_batch_whose_last_results_come_in_while_it_is_paused_is_completed(store: BatchStore) -> None:
     await make_batch(store, count=C)
     work = await claim(store, 0)
-    await store.pause("ba_1", "manual", "…", project="team")
+    await store.pause("ba_1", "manual", words("…"), project="team")
     await store.commit("w1", finish_all(work), [work.job])
     found = await store.find("team", "ba_1")
     assert found is not None
@@ -697,7 +698,7 @@ async def test_a_cancelled_batch_stays_cancelled_and_keeps_what_comes_in(store: 
     assert cancelled is not None
     assert (cancelled.status, cancelled.finished_at) == ("cancelled", START)
     await store.commit("w1", finish_all(work), [work.job])
-    for steer in (store.resume("team", "ba_1"), store.cancel("team", "ba_1"), store.pause("ba_1", "why", "…")):
+    for steer in (store.resume("team", "ba_1"), store.cancel("team", "ba_1"), store.pause("ba_1", "why", words("…"))):
         found = await steer
         assert found is not None
         assert (found.status, found.counts.scored) == ("cancelled", C)
@@ -849,7 +850,7 @@ async def test_options_are_given_of_a_batch_that_is_worked_on(store: BatchStore)
     assert queued == await store.options("team", "ba_1")
     await claim(store, 0)
     assert await store.active_options("ba_1") == queued
-    await store.pause("ba_1", "requested", "…", project="team")
+    await store.pause("ba_1", "requested", words("…"), project="team")
     assert await store.active_options("ba_1") is None
     await store.resume("team", "ba_1")
     assert await store.active_options("ba_1") == queued
@@ -861,9 +862,9 @@ async def test_paused_batches_are_counted_by_their_reason(store: BatchStore) -> 
     assert await store.paused() == {}
     for number in range(4):
         await make_batch(store, f"ba_{number}", C)
-    await store.pause("ba_0", "judge-quota-exhausted", "…")
-    await store.pause("ba_1", "judge-quota-exhausted", "…")
-    await store.pause("ba_2", "requested", "…", project="team")
+    await store.pause("ba_0", "judge-quota-exhausted", words("…"))
+    await store.pause("ba_1", "judge-quota-exhausted", words("…"))
+    await store.pause("ba_2", "requested", words("…"), project="team")
     assert await store.paused() == {"judge-quota-exhausted": 2, "requested": 1}
     await store.resume("team", "ba_0")
     await store.cancel("team", "ba_1")
@@ -923,7 +924,7 @@ async def test_an_end_can_be_leased_like_a_chunk(bench: Bench) -> None:
 async def test_an_end_that_comes_while_the_batch_is_paused_waits(store: BatchStore) -> None:
     await make_batch(store, count=C, relevance=OWN_MEAN)
     work = await claim(store, 0)
-    await store.pause("ba_1", "manual", "…")
+    await store.pause("ba_1", "manual", words("…"))
     assert await store.commit("w1", finish_all(work), [work.job]) == Committed()
     await store.resume("team", "ba_1")
     assert await store.sweep(4, 60) == [ChunkJob("ba_1", FINISH)]
@@ -1010,7 +1011,7 @@ async def test_time_in_which_a_batch_is_paused_or_queued_does_not_count(bench: B
     await bench.live(5 * HOUR)
     await store.commit("w1", [], [(await claim(store, 0)).job])
     await bench.live(0.75 * HOUR)
-    await store.pause("ba_1", "requested", "…")
+    await store.pause("ba_1", "requested", words("…"))
     await bench.live(9 * HOUR)
     await store.resume("team", "ba_1")
     await bench.live(9 * HOUR)
@@ -1082,7 +1083,7 @@ async def test_a_clock_that_jumps_counts_nothing(bench: Bench) -> None:
         bench.clock.move(hours * HOUR)
         await store.expire()
         assert await status(store) == "running"
-    await store.pause("ba_1", "requested", "…")
+    await store.pause("ba_1", "requested", words("…"))
     bench.clock.move(-5 * HOUR)
     await store.resume("team", "ba_1")
     await store.claim(ChunkJob("ba_1", 0), "w2", LEASE)
@@ -1152,7 +1153,7 @@ async def test_who_is_halted_is_found(store: BatchStore) -> None:
     for number in range(4):
         await make_batch(store, f"ba_{number}", count=1)
     jobs = [(await claim(store, 0, batch_id=f"ba_{number}")).job for number in range(4)]
-    await store.pause("ba_1", "requested", "…")
+    await store.pause("ba_1", "requested", words("…"))
     await store.cancel("team", "ba_2")
     await store.erase("team", "ba_3")
     told = await store.find_halted(jobs)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from saiten_server.core.evaluation import Unrated
+from saiten_server.core.model import in_english
 from saiten_server.judging.prompt import NONCE_LETTERS, derive_canary, frame_of, leaks
 from saiten_server.judging.verdict import LEAKED, VerdictReading, read_verdict
 from tests.support.prompts import build_prompt
@@ -77,7 +78,7 @@ def test_a_structured_reply_that_holds_it_rates_nothing(explain: bool) -> None:
     assert reading.leaked
     assert reading.rated == 0
     assert reading.reasons == {}
-    assert set(reading.ratings.values()) == {Unrated(reason="unparseable", detail=LEAKED)}
+    assert set(reading.ratings.values()) == {Unrated(reason="unparseable", **in_english(LEAKED))}
     assert CANARY not in repr(reading)
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from saiten_server.providers.causal_lm import CausalLM, LanguageModelChoice, LoadedModel, find_window, place
 from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 from tests.support.encoders import edit_config
+from tests.support.faults import words
 from tests.support.tiny_lm import START, WINDOW, save_gpt2, save_llama, save_masked
 
 needs_torch = pytest.mark.skipif(
@@ -246,7 +247,7 @@ class Counting:
     def load(self, choice: LanguageModelChoice) -> Counting:
         self.loads += 1
         if self.reason is not None:
-            raise MetricUnavailable(self.reason)
+            raise MetricUnavailable(words(self.reason))
         return self
 
     def read(self, passage: Passage) -> Likelihood:
@@ -327,6 +328,7 @@ import asyncio, json, sys
 for package in ("torch", "transformers"):
     sys.modules[package] = None  # as if it were not installed
 from saiten_server.providers.causal_lm import CausalLM
+from tests.support.faults import words
 from saiten_server.providers.ports import MetricUnavailable, Passage
 
 async def ask(lm):

@@ -11,6 +11,7 @@ import pytest
 
 from saiten_server.core.errors import JudgeRefusedRequest
 from saiten_server.core.evaluation import Unrated
+from saiten_server.core.model import in_english
 from saiten_server.judging.prompt import derive_canary
 from saiten_server.judging.verdict import LEAKED
 from tests.support.fake_openai import (
@@ -516,7 +517,7 @@ async def test_a_judge_that_always_leaks_rates_nothing(bench: Bench, text: bool)
         bench.fake.default = leak
     judgement = await bench.rate(explain=True)
     samples = [sample for verdict in judgement.verdicts.values() for sample in verdict.samples]
-    assert set(samples) == {Unrated(reason="unparseable", detail=LEAKED)}
+    assert set(samples) == {Unrated(reason="unparseable", **in_english(LEAKED))}
     assert all(verdict.reason is None for verdict in judgement.verdicts.values())
     assert [warned.code for warned in judgement.warnings] == ["prompt-leaked"]
 

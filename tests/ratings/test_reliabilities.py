@@ -18,7 +18,7 @@ from saiten.core.messages import Message
 from saiten_server.comparison.values import asked_of, attach_states
 from saiten_server.core.batch import Entry, Failure
 from saiten_server.core.evaluation import Evaluation, JudgeProvenance, RubricReference
-from saiten_server.core.model import canonical_json, digest
+from saiten_server.core.model import canonical_json, digest, tell_sentence
 from saiten_server.core.reliability import (
     NO_VALIDATION,
     UNVALIDATED,
@@ -31,7 +31,6 @@ from saiten_server.core.reliability import (
 )
 from saiten_server.platform.sql.engine import write
 from saiten_server.platform.sql.tables import validations
-from saiten_server.platform.web.languages import tell_sentence
 from saiten_server.ratings.reliability import FRESH_SECONDS, Reliabilities, key_in, validation_of
 from saiten_server.ratings.store import RatingStore
 from saiten_server.runs.result import Result
@@ -254,7 +253,7 @@ def test_every_clause_of_a_badge_is_said_in_the_readers_language(language: str) 
     aspects |= {"d": AspectValidation(n=60, raters=2, spearman=0.0, pearson=None), "e": NO_VALIDATION}
     badge = describe_reliability(Validation(n=60, batch=None, at=AT, aspects=aspects))
     assert "follows people: b ρ 0.60 [0.10, 0.70] · f ρ 0.60 [0.10, 0.70], 60 responses" in str(badge.detail)
-    told = tell_sentence(language, badge.detail)
+    told = tell_sentence(badge.detail, language)
     assert not re.search("responses|people|aspect|validated", told), told
 
 

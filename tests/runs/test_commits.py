@@ -16,6 +16,7 @@ from saiten_server.core.redaction import ERASED_FAILURE
 from saiten_server.runs.commits import MOST_AT_ONCE, CommitBuffer, enqueue
 from saiten_server.runs.work import ChunkJob, Committed, FinishedCandidate, QueueUnavailable
 from tests.support.batches import LEASE, C, finish
+from tests.support.faults import words
 from tests.support.waiting import LIMIT_SECONDS
 from tests.support.worker_bench import OWNER, Bench, turns
 
@@ -213,7 +214,7 @@ async def test_a_paused_batch_stops_its_chunks_and_keeps_what_is_in_hand(bench: 
     work, leased = await bench.lease()
     working = asyncio.create_task(hang())
     leased.tasks.add(working)
-    await bench.store.pause("ba_1", "requested", "…")
+    await bench.store.pause("ba_1", "requested", words("…"))
     await bench.buffer.renew()
     await turns()
     assert (leased.stopped, leased.lost, working.done()) == (True, False, False)
@@ -348,7 +349,7 @@ async def test_a_look_lets_what_is_in_hand_of_a_paused_batch_finish(bench: Bench
     work, leased = await bench.lease()
     run = bench.begin(work, leased)
     await turns()
-    await bench.store.pause("ba_1", "requested", "…")
+    await bench.store.pause("ba_1", "requested", words("…"))
     await bench.buffer.watch()
     await turns()
     assert (bench.judge.cancelled, leased.stopped) == ([], True)

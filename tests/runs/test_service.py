@@ -41,6 +41,7 @@ from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
+from tests.support.faults import words
 from tests.support.small_rubrics import joint_rubric
 
 RUBRIC = joint_rubric()
@@ -179,7 +180,7 @@ async def test_what_is_resumed_needs_room_whoever_paused_it(sqlite_url: str, jud
     engine = open_engine(sqlite_url)
     site = Desk(BatchStore(engine, window=2), EvaluationStore(engine), judge, QueueLimits(project=60))
     first = await site.accept()
-    await site.store.pause(first.id, reason, "…")
+    await site.store.pause(first.id, reason, words("…"))
     second = await site.accept()
     put = len(site.queue.jobs)
     with pytest.raises(QueueLimitReached):

@@ -24,6 +24,7 @@ from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from saiten_server.scoring.store import EvaluationStore
 from tests.support.batches import LEASE, START, C, HandClock, claim, fail, finish, finish_all, make_batch, run_chunk
 from tests.support.dict_cache import DictCache
+from tests.support.faults import words
 from tests.support.records import BODY, make_record
 
 MARKER = "消えるべき文"
@@ -168,7 +169,7 @@ async def test_the_log_tells_what_becomes_of_a_batch_once(
     store = BatchStore(engine)
     await make_batch(store, count=1)
     for _ in range(2):
-        await store.pause("ba_1", "judge-unauthorized", f"the judge said {MARKER}")
+        await store.pause("ba_1", "judge-unauthorized", words(f"the judge said {MARKER}"))
     for _ in range(2):
         await store.resume("team", "ba_1")
     await run_chunk(store, 0)

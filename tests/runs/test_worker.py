@@ -20,6 +20,7 @@ from saiten_server.runs.worker import REQUEUE_SECONDS, SWEEP_SECONDS, BatchWorke
 from saiten_server.scoring.evaluate import ScoringContext
 from tests.support.batches import LEASE, claim, run_chunk
 from tests.support.fake_rubrics import FakeRubrics
+from tests.support.faults import words
 from tests.support.waiting import LIMIT_SECONDS
 from tests.support.worker_bench import OWNER, RUBRIC, Bench, MakeBench, turns
 
@@ -378,7 +379,7 @@ async def test_what_waits_is_told_to_telemetry(make_bench: MakeBench) -> None:
     bench = await make_bench()
     bench.queue = ClosedQueue()
     await bench.post(4)
-    await bench.store.pause("ba_1", "requested", "…")
+    await bench.store.pause("ba_1", "requested", words("…"))
     async with running(make_worker(bench)):
         assert ("backlog", "0", "0") in bench.telemetry.told
         assert ("paused", "requested=1") in bench.telemetry.told

@@ -21,6 +21,7 @@ from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_encoder import FakeEncoder, compare_bigrams
 from tests.support.fake_telemetry import FakeTelemetry
+from tests.support.faults import words
 from tests.support.records import make_request
 
 
@@ -158,7 +159,7 @@ class FailsOnce(FakeEncoder):
     async def compare(self, language: str, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
         if not self.failed:
             self.failed = True
-            raise EncoderUnavailable("out of memory")
+            raise EncoderUnavailable(words("out of memory"))
         return await super().compare(language, pairs)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from saiten_server.providers.ports import EncoderUnavailable, Similarity
+from tests.support.faults import words
 
 
 class FakeEncoder:
@@ -41,9 +42,9 @@ class FakeEncoder:
 
     def _refuse(self) -> None:
         if self.closed:
-            raise EncoderUnavailable("the encoder is closed")
+            raise EncoderUnavailable(words("the encoder is closed"))
         if self.unavailable is not None:
-            raise EncoderUnavailable(self.unavailable)
+            raise EncoderUnavailable(words(self.unavailable))
 
     def _compare(self, one: str, other: str) -> Similarity:
         return Similarity(

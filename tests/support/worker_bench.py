@@ -23,6 +23,7 @@ from saiten_server.providers.ports import Judgement, JudgingTask
 from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
 from saiten_server.runs.chunk import ChunkRun, WorkerContext
 from saiten_server.runs.commits import CommitBuffer, LeasedChunk
+from saiten_server.runs.store.account import read_pause
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.rows import read_failure
 from saiten_server.runs.work import AsyncioJobQueue, ChunkJob, Committed, FinishedCandidate, Work
@@ -146,7 +147,7 @@ class BatchRow(SimpleNamespace):
     def __init__(self, database: sqlite3.Connection, batch_id: str) -> None:
         [row] = database.execute("SELECT * FROM batches WHERE id = ?", [batch_id])
         super().__init__(**row)
-        self.pause = (row["pause_reason"], row["pause_detail"])
+        self.pause = (row["pause_reason"], None if (why := read_pause(row["pause_detail"])) is None else str(why))
         chunks = database.execute("SELECT * FROM batch_chunks WHERE batch_id = ? ORDER BY number", [batch_id])
         self.chunks = {one["number"]: SimpleNamespace(**one) for one in chunks}
         items = database.execute("SELECT position, tries FROM batch_items WHERE batch_id = ? AND tries", [batch_id])

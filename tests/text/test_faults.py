@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from saiten.core.messages import Message
 from saiten_server.core.conversation import Conversation, Finding
-from saiten_server.platform.web.languages import tell_sentence
+from saiten_server.core.model import tell_sentence
 from saiten_server.text.fact_patterns import read_written_number
 from saiten_server.text.faults import LONGEST_TURN, find_faults
 
@@ -209,14 +210,13 @@ def test_wishes_and_several_hours_contradict_nothing(texts: tuple[str, ...]) -> 
 
 
 def test_every_detail_is_said_in_japanese_and_korean() -> None:
-    details = {found.detail for _, language, talk, _ in CASES for found in find_faults(talk, language)}
-    shapes = {re.sub("「[^」]*」|[0-9]+", "#", detail) for detail in details}
-    assert len(shapes) > 8
+    found = [one for _, language, talk, _ in CASES for one in find_faults(talk, language)]
+    assert len({one.message for one in found}) > 8
     for language in ("ja", "ko"):
-        assert [detail for detail in details if tell_sentence(language, detail) == detail] == []
-    assert tell_sentence("ja", "「早く」 is plain; turn 3 is polite: 「はい is polite」.") == (
-        "「早く」は常体ですが、発話 3 は敬体です: 「はい is polite」"
-    )
+        assert [one.detail for one in found if tell_sentence(one.sentence, language) == one.detail] == []
+    assert {one.detail for one in found} == {tell_sentence(one.sentence) for one in found}
+    quoting = Message("turn-plain-after-polite", said="「早く」", number=3, quoted="「はい is polite」")
+    assert quoting.say("ja") == "「早く」は常体ですが、発話 3 は敬体です: 「はい is polite」"
 
 
 def test_a_finding_quotes_its_span_and_names_the_earlier_turn() -> None:
@@ -231,6 +231,8 @@ def test_a_finding_quotes_its_span_and_names_the_earlier_turn() -> None:
             by="rule",
             detail="「釣りは苦手です」, but turn 1 says 「釣りが好きです」.",
             kind="self-contradiction",
+            message="turn-contradicts-turn",
+            values={"said": "「釣りは苦手です」", "quoted": "「釣りが好きです」", "number": 1},
         ),
     )
 

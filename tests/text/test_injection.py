@@ -16,7 +16,7 @@ from saiten.core.plain_text import MAXIMUM_MARKS
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.folding import fold
 from saiten_server.text.injection import AttackKind, inspect_dialogue, inspect_text
-from saiten_server.text.injection.inspection import DETAILS, SEEN
+from saiten_server.text.injection.inspection import SEEN, finding
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"
@@ -166,14 +166,13 @@ def test_the_dialogue_stays_as_it_was() -> None:
 
 
 def test_details_name_what_was_seen_and_hold_none_of_the_text() -> None:
-    assert set(DETAILS) == set(AttackKind)
-    assert all(0 < len(detail) <= 200 for detail in DETAILS.values())
+    assert all(0 < len(str(finding(kind).detail)) <= 200 for kind in AttackKind)
     named = set()
     for found in (found for row in corpus(attack=True) for found in inspect_text(row["text"])):
-        fixed, _, seen = found.detail.partition(" (seen: ")
-        assert fixed == DETAILS[found.kind]
-        assert len(found.detail) <= 200
-        named |= set(seen.removesuffix(")").split("; ")) - {""}
+        fixed = finding(found.kind).detail
+        assert fixed in (found.detail, found.detail.values.get("what"))
+        assert len(str(found.detail)) <= 200
+        named |= {one.id.removeprefix("attack-") for one in found.detail.values.get("clauses", ())}
     assert named == set(SEEN)
 
 

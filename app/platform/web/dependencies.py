@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import json
 import logging
 import re
 import time
@@ -20,12 +21,14 @@ from urllib.parse import urlencode
 
 from cachetools import TTLCache
 from fastapi import Depends, Request, Response
+from pydantic import BaseModel
 
 from saiten.core.messages import Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
-from saiten_server.core.model import LANGUAGE, Value, pointer
+from saiten_server.core.model import LANGUAGE, Value, pointer, translate
 from saiten_server.platform.web.body import JSON
+from saiten_server.platform.web.languages import DEFAULT
 from saiten_server.platform.web.problems import RequestRefused, language_of
 
 if TYPE_CHECKING:
@@ -213,11 +216,30 @@ def link_next(request: Request, **changed: str) -> dict[str, str]:
     return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}
 
 
-def tell_value(request: Request, value: Value, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def tell_value(
+    request: Request, value: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """The value as JSON, its sentences in the language that the caller prefers."""
     language = language_of(request)
     said = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     return Response(value.model_dump_json(context={LANGUAGE: language}), status, said, JSON)
+
+
+def tell_stored(request: Request, text: str) -> Response:
+    """JSON with the sentences of a stored result, these in the language that the caller prefers. English, in which they
+    are stored, costs nothing."""
+    language = language_of(request)
+    if language != DEFAULT:
+        text = translate_text(text, language)
+    return Response(text, 200, {"Content-Language": language, "Vary": "Accept-Language"}, JSON)
+
+
+def translate_text(text: str, language: str) -> str:
+    """A text of JSON in the language."""
+    return COMPACT.encode(translate(json.loads(text), language))
+
+
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def answer_in_language(request: Request, container: Serving, value: Value) -> Response:

@@ -41,7 +41,7 @@ from saiten_server.platform.web.admission import INVITED_COOKIE, SESSION_COOKIE,
 from saiten_server.platform.web.body import SMALL_BYTES, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
-from saiten_server.platform.web.languages import LANGUAGES, say_message, tell_sentence
+from saiten_server.platform.web.languages import LANGUAGES
 from saiten_server.platform.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (
@@ -133,6 +133,7 @@ def environment_of(language: str) -> Environment:
         term=speech.term,
         tell=partial(tell_in_language, language),
         lang_of=lang_of,
+        is_verbatim=is_verbatim,
         pick=lambda phrase: pick(phrase, language),
         query=query,
         reveal=reveal,
@@ -143,8 +144,13 @@ def environment_of(language: str) -> Environment:
 
 
 def tell_in_language(language: str, what: str | Message) -> str:
-    """A sentence in the language; of stored texts as far as they are known."""
-    return clip(say_message(what, language), MOST_TOLD) if isinstance(what, Message) else tell_sentence(language, what)
+    """A sentence in the language; a text as it is."""
+    return clip(what.say(language), MOST_TOLD) if isinstance(what, Message) else what
+
+
+def is_verbatim(what: str | Message) -> bool:
+    """Whether the words are somebody else's, or those of an older version: a text is in no language of Saiten's."""
+    return isinstance(what, Message) and what.id == "verbatim"
 
 
 MOST_TOLD = 400

@@ -19,7 +19,7 @@ from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, describe
-from saiten_server.platform.web.languages import DEFAULT, negotiate, say_message
+from saiten_server.platform.web.languages import DEFAULT, negotiate
 
 logger = logging.getLogger("saiten.web")
 
@@ -127,7 +127,7 @@ def problem(
         "type": f"urn:saiten:problem:{code}",
         "title": title_of(code).say(language),
         "status": status,
-        "detail": clip(say_message(message, language), 2 * MOST_INSTANCE_CHARACTERS),
+        "detail": clip(message.say(language), 2 * MOST_INSTANCE_CHARACTERS),
         "instance": clip(instance, MOST_INSTANCE_CHARACTERS),
         "code": code,
         "message": message.id,
@@ -183,7 +183,7 @@ def show_fault(where: str, what: Message, language: str) -> dict[str, Any]:
     """One of a problem's `errors`."""
     return {
         "pointer": clip(where),
-        "detail": clip(say_message(what, language)),
+        "detail": clip(what.say(language)),
         "code": what.id,
         "values": clip_values(what.as_json()),
     }

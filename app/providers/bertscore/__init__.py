@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.providers.registry import encoder
 
@@ -24,7 +25,7 @@ def describe_encoders(settings: Settings) -> dict[str, str]:
     return {"*": settings.encoder or "bert-score's default for the language", **settings.encoders}
 
 
-def find_faults(settings: Settings) -> list[str]:
+def find_faults(settings: Settings) -> list[Message]:
     """One sentence for each encoder that is named and cannot be had, with what was tried. It may ask the Hugging Face
     hub."""
     from saiten_server.platform.settings import variable_of
@@ -41,10 +42,8 @@ def find_faults(settings: Settings) -> list[str]:
             ENCODER.require_installed()
             locate_model(ENCODER, name, hub_timeout_seconds=5.0)
         except EncoderUnavailable as error:
-            shown = f"{variable_of(field)}={printable(name[:128])}"
-            faults.append(
-                f"{shown}: {printable(str(error))}; ratings stand, and blended values are null until it is there"
-            )
+            shown = printable(name[:128])
+            faults.append(Message("encoder-setting", setting=variable_of(field), name=shown, reason=error.message))
     return faults
 
 

@@ -18,13 +18,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeVar
 
+from saiten.core.messages import Message
 from saiten_server.providers.bertscore.similarity import LoadedEncoder, Tokenizing, find_max_tokens, limit_passes
 from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
 from saiten_server.providers.ports import EncoderUnavailable, Similarity
 
 Precision = Literal["float32", "bfloat16"]
 
-ENCODER = ModelKind("encoder", "to compare texts", ("torch", "transformers", "bert_score"), EncoderUnavailable)
+ENCODER = ModelKind(
+    Message("noun-encoder"),
+    Message("purpose-similarity"),
+    ("torch", "transformers", "bert_score"),
+    EncoderUnavailable,
+)
 logger = logging.getLogger(__name__)
 
 
@@ -74,7 +80,7 @@ def choose_layer(name: str, layer: int | None, config: Any) -> int:
     last = int(config.num_hidden_layers)
     if layer is not None:
         if not 0 <= layer <= last:
-            raise EncoderUnavailable(f"encoder {Path(name).name} has layers 0 to {last}, not {layer}")
+            raise EncoderUnavailable(Message("encoder-layer", name=Path(name).name, last=last, layer=layer))
         return layer
     by_last_part = {known.rsplit("/", 1)[-1]: number for known, number in model2layers.items()}
     return min(int(model2layers.get(name, by_last_part.get(Path(name).name, last))), last)
@@ -96,7 +102,7 @@ def cut_layers(model: Any, layers: int) -> Any:
         places = ((model, "layer"), (inner, "block"), (inner, "layer"), (model, "layers"))
         found = next(((owner, name) for owner, name in places if hasattr(owner, name)), None)
         if found is None:
-            raise EncoderUnavailable(f"bert-score knows no way to take a layer of a {type(model).__name__}")
+            raise EncoderUnavailable(Message("encoder-unknown-family", name=type(model).__name__))
         setattr(*found, getattr(*found)[:layers])
     return model
 
@@ -116,7 +122,7 @@ def load_encoder(choice: EncoderChoice, clock: Callable[[], float] = time.monoto
         # transformers fills weights that a checkpoint lacks at random and only warns.
         used = {id(parameter) for parameter in model.parameters()}
         if lacking := sum(id(parameter) in used for parameter in missing):
-            raise EncoderUnavailable(f"the files of encoder {Path(choice.name).name} lack {lacking} of its weights")
+            raise EncoderUnavailable(Message("encoder-lacks-weights", name=Path(choice.name).name, count=lacking))
         encoder = LoadedEncoder(
             model.to(device),
             Tokenizing(tokenizer, find_max_tokens(tokenizer, model)),
@@ -186,7 +192,7 @@ class SharedEncoder:
         self._drain: asyncio.Task[None] | None = None
         self._closed = False
         self._loaded: PairComparer | None = None
-        self._failure: tuple[str, float] | None = None
+        self._failure: tuple[Message, float] | None = None
 
     async def identify(self) -> str:
         self._refuse_early()
@@ -210,13 +216,13 @@ class SharedEncoder:
         while self._waiting:
             call = self._waiting.popleft()
             if not call.answer.done():
-                call.answer.set_exception(EncoderUnavailable("the encoder is closed"))
+                call.answer.set_exception(EncoderUnavailable(Message("encoder-closed")))
         await self._worker.stop()
         self._loaded = None  # also frees its caches, which no later job would expire
 
     def _refuse_early(self) -> None:
         if self._closed:
-            raise EncoderUnavailable("the encoder is closed")
+            raise EncoderUnavailable(Message("encoder-closed"))
         if self._failure is not None and self.clock() < self._failure[1]:
             raise EncoderUnavailable(self._failure[0])
 
@@ -255,7 +261,7 @@ class SharedEncoder:
             if self._loaded is not None and len(calls) > 1:
                 # One call's text must not cost the others theirs.
                 return [self._run([pairs])[0] for pairs in calls]
-            return [EncoderUnavailable(str(error)) for _ in calls]
+            return [EncoderUnavailable(error.message) for _ in calls]
         ordered = iter(similarities)
         return [[next(ordered) for _ in pairs] for pairs in calls]
 
@@ -265,7 +271,7 @@ class SharedEncoder:
             try:
                 self._loaded = self.load()
             except EncoderUnavailable as error:
-                self._failure = (str(error), self.clock() + self.retry_after_seconds)
+                self._failure = (error.message, self.clock() + self.retry_after_seconds)
                 raise
             self._failure = None
         return self._loaded
@@ -314,7 +320,7 @@ class BertScoreEncoder:
 
     def _find(self, language: str) -> SharedEncoder:
         if self._closed:
-            raise EncoderUnavailable("the encoder is closed")
+            raise EncoderUnavailable(Message("encoder-closed"))
         language = language.lower()
         known = self._by_language
         name = known.get(language) or known.get(language.partition("-")[0]) or self.encoder
@@ -342,5 +348,5 @@ class BertScoreEncoder:
             async with asyncio.timeout(self.timeout_seconds):
                 return await asked
         except TimeoutError as error:
-            detail = f"the encoder did not answer within {self.timeout_seconds:g} s; it may be loading"
+            detail = Message("encoder-loading", seconds=self.timeout_seconds)
             raise EncoderUnavailable(detail) from error

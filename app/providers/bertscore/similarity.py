@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
+from saiten.core.messages import Message
 from saiten_server.providers.ports import EncoderUnavailable, Similarity
 
 NO_LIMIT = 1_000_000  # transformers writes 1e30 where a tokenizer states no length, which its own Rust side cannot take
@@ -286,7 +287,7 @@ class LoadedEncoder:
         try:
             return self._compare(pairs)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
-            raise EncoderUnavailable(f"the encoder failed on this text ({type(error).__name__})") from error
+            raise EncoderUnavailable(Message("encoder-failed", error=type(error).__name__)) from error
 
     def _compare(self, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
         tokens = {text: self._read(text) for text in dict.fromkeys(text for pair in pairs for text in pair)}

@@ -22,7 +22,7 @@ from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
 from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warned
-from saiten_server.core.model import Finite, Value, digest, listed
+from saiten_server.core.model import Finite, Value, digest, in_english, listed
 from saiten_server.core.rubric import Aspect
 from saiten_server.providers.lexical.english import EnglishReader
 from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, measure_features
@@ -326,9 +326,6 @@ def read_dialogue(dialogue: Dialogue, reader: TextReader) -> Features:
     return measure_features(DialogueProfiles(context, own, reader.read(dialogue.response)))
 
 
-HINT = "set OPENAI_API_KEY (SAITEN_JUDGE=openai) for a judge that reads the rubric"
-
-
 class LexicalJudge:
     """Implements `Judge` by surface features of the dialogue; it does not read the rubric's wording.
 
@@ -390,11 +387,7 @@ class LexicalJudge:
                 Warned(
                     code="baseline-judge",
                     where="judge",
-                    detail=(
-                        "These ratings are a lexical baseline made without a language model: its Japanese coherence "
-                        f"reaches Spearman {weights.measured_spearman:.2f} against human raters (cross-validated); "
-                        "everything else is an unvalidated heuristic."
-                    ),
+                    **in_english(Message("lexical-baseline", spearman=round(weights.measured_spearman, 2))),
                 ),
             ),
         )
@@ -402,7 +395,7 @@ class LexicalJudge:
 
 def rate_no_conversation(task: JudgingTask) -> Judgement:
     """The judgement of a conversation: no aspect is rated."""
-    unrated = Unrated(reason="not-supported", detail=f"the lexical judge rates no conversation: {HINT}")
+    unrated = Unrated(reason="not-supported", **in_english(Message("lexical-no-conversation")))
     return Judgement(
         verdicts={aspect.id: Verdict((unrated,) * task.options.samples) for aspect in task.aspects},
         provenance=JudgeProvenance(kind=LexicalJudge.kind, model=LexicalJudge.default_model),

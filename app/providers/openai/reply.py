@@ -17,9 +17,10 @@ from typing import Annotated, Any
 from cachetools import FIFOCache
 from pydantic import Field
 
+from saiten.core.messages import Message
 from saiten.core.plain_text import clean
 from saiten_server.core.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
-from saiten_server.core.model import Value, digest, listed
+from saiten_server.core.model import Value, digest, in_english, listed
 from saiten_server.core.rubric import Aspect
 from saiten_server.judging.expectation import Expectation, Token, expect, may_rate
 from saiten_server.judging.verdict import (
@@ -248,8 +249,7 @@ class Readings:
 def read_reply(reply: Reply, question: Question) -> VerdictReading:
     """A reply's ratings of the question's aspects, with an explanation for each aspect that is unrated."""
     if not reply.completion:
-        hint = "the endpoint's answer is no chat completion; check OPENAI_BASE_URL"
-        return rate_nothing(question.aspects, "unparseable", hint)
+        return rate_nothing(question.aspects, "unparseable", Message("reply-no-completion"))
     prompt = question.prompt(structured=reply.structured)
     reading = read_verdict(
         reply.content,
@@ -469,13 +469,11 @@ def warn_of_replies(answers: Sequence[SampleAnswer]) -> list[Warned]:
     addressed = sum(answer.reading.addressed for answer in answers)
     warned = []
     if leaked:
-        detail = (
-            f"{leaked} of {len(answers)} replies held part of the judge's instructions and were not taken as ratings"
-        )
-        warned.append(Warned(code="prompt-leaked", where="judge", detail=detail))
+        detail = Message("replies-leaked", count=leaked, total=len(answers))
+        warned.append(Warned(code="prompt-leaked", where="judge", **in_english(detail)))
     if addressed:
-        detail = f"the judge says that a text addresses its evaluator, in {addressed} of {len(answers)} replies"
-        warned.append(Warned(code=CODE, where="verdict", detail=detail))
+        detail = Message("replies-addressed", count=addressed, total=len(answers))
+        warned.append(Warned(code=CODE, where="verdict", **in_english(detail)))
     return warned
 
 
@@ -488,5 +486,5 @@ def warn_of_missing(verdicts: dict[str, Verdict]) -> tuple[Warned, ...]:
     ]
     if not missing:
         return ()
-    detail = f"the endpoint gave no usable token probabilities for {', '.join(missing)}; their expected value is null"
-    return (Warned(code="expected-unavailable", where="judge", detail=detail),)
+    detail = Message("expected-value-missing", names=", ".join(missing))
+    return (Warned(code="expected-unavailable", where="judge", **in_english(detail)),)

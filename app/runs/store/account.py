@@ -4,6 +4,7 @@ lost."""
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -14,8 +15,10 @@ from typing import Any
 from sqlalchemy import Row, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import Usage
+from saiten_server.core.model import canonical_json, in_english, read_told
 from saiten_server.governance.store import charge_keys
 from saiten_server.platform.sql.engine import insert_or_add
 from saiten_server.platform.sql.tables import batch_chunks, batch_signatures, batches
@@ -111,9 +114,9 @@ class Account:
         self.left_seconds = whole_seconds if self.left_seconds is None else self.left_seconds
         self.expires_at = time + timedelta(seconds=self.left_seconds)
 
-    def pause(self, reason: str, detail: str, time: datetime) -> None:
+    def pause(self, reason: str, detail: Message, time: datetime) -> None:
         """queued or running → paused. The running time stops."""
-        self.status, self.pause_reason, self.pause_detail = "paused", reason, detail
+        self.status, self.pause_reason, self.pause_detail = "paused", reason, write_pause(detail)
         if self.expires_at is not None:
             self.left_seconds, self.expires_at = max(0.0, (self.expires_at - time).total_seconds()), None
 
@@ -123,6 +126,22 @@ class Account:
             self.status, self.finished_at, self.expires_at = "completed", now, None
             self.pause_reason = self.pause_detail = None
 
+
+def write_pause(detail: Message) -> str:
+    """What the column `pause_detail` holds."""
+    return canonical_json(in_english(detail))
+
+
+def read_pause(column: str | None) -> Message | str | None:
+    """Why a batch is paused; older versions stored a text."""
+    if column is None or not column.startswith(PAUSE):
+        return column
+    found = json.loads(column)
+    return read_told(found["detail"], {"code": found["message"], "values": found["values"]})  # type: ignore[no-any-return]
+
+
+PAUSE = '{"detail":'
+"""How `write_pause` begins, and no sentence does."""
 
 ACCOUNT_FIELDS = tuple(Account.__dataclass_fields__)
 THIS = update(batches).where(batches.c.id == bindparam("this"))

@@ -377,7 +377,7 @@ class BatchStore:
     # Steering. Each method returns the changed batch, or None if there is none in this project. Leases stay with their
     # owners, which learn of the change when they renew or commit.
 
-    async def pause(self, batch_id: str, reason: str, detail: str, *, project: str | None = None) -> Batch | None:
+    async def pause(self, batch_id: str, reason: str, detail: Message, *, project: str | None = None) -> Batch | None:
         """queued or running → paused; any other status stays. `project` None: on behalf of a worker."""
         if not can_store(batch_id, project or ""):
             return None

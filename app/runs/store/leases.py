@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import EXPIRED
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.redaction import ERASED_FAILURE
@@ -118,14 +119,11 @@ class CandidateBudget:
         # A budget that is huge compared with the cost allows infinitely many, which cannot be rounded down.
         return max(0, math.floor(min(wanted, left_usd / self.unit_usd + MONEY_ROUNDING)))
 
-    def explain(self) -> str:
+    def explain(self) -> Message:
         """One sentence that says why the batch pauses."""
         if self.spent_usd is None:
-            return "what a result cost is not known, so the budget cannot be kept; see the price of the model"
-        return (
-            f"the next candidate may cost {self.unit_usd:.6g} USD, and of {self.total_usd:.6g} USD "
-            f"{self.spent_usd:.6g} are spent"
-        )
+            return Message("pause-cost-unknown")
+        return Message("pause-budget", unit=self.unit_usd, total=self.total_usd, spent=self.spent_usd)
 
 
 @dataclass(frozen=True)
@@ -272,7 +270,7 @@ async def close_stored(connection: AsyncConnection, job: ChunkJob, now: datetime
     await store_accounts(connection, [batch])
 
 
-async def pause_exhausted(connection: AsyncConnection, batch: Locked, detail: str, time: datetime) -> None:
+async def pause_exhausted(connection: AsyncConnection, batch: Locked, detail: Message, time: datetime) -> None:
     """Pauses a batch whose budget affords no more candidates, unless another chunk has some of the budget reserved."""
     others = select(func.count()).where(chunk.batch_id == batch.id, chunk.state == "leased")
     if (await connection.execute(others)).scalar_one() == 0:
@@ -301,10 +299,7 @@ async def pause_overspent(connection: AsyncConnection, batch_id: str, money: Key
     """Pauses a batch whose key has reached today's limit."""
     batch = (await lock_batches(connection, [batch_id]))[batch_id]
     if batch.account.is_active:
-        detail = (
-            f"the batch's key may cost {money.limit_usd:.6g} USD a day and has cost {money.spent_usd:.6g} today (UTC); "
-            "resume the batch tomorrow, or once the limit is raised"
-        )
+        detail = Message("pause-key-cost", limit=money.limit_usd, spent=money.spent_usd)
         batch.account.pause(OVERSPENT, detail, await read_running_time(connection, now))
         await store_accounts(connection, [batch])
         log_paused(batch.id, OVERSPENT)

@@ -12,11 +12,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.conversation import ANY_CODE, FINDING, FaultyTurns
 from saiten_server.core.dialogue import digest_context
 from saiten_server.core.evaluation import ConversationRequest
-from saiten_server.core.model import key_of
+from saiten_server.core.model import in_english, key_of
 from saiten_server.platform.sql.tables import MOST_MEASURES, evaluations, result_figures
 from saiten_server.runs.result import Result
 from saiten_server.runs.summary import (
@@ -70,7 +71,7 @@ def read_failure(text: str | None) -> Failure | None:
 PLACE_COLUMNS = ("position", "item", "candidate", "dialogue", "cluster")
 """Columns of a result's place in its batch."""
 
-UNSAID = Failure(code="internal-error", detail="the candidate has no evaluation, and no reason was given")
+UNSAID = Failure(code="internal-error", **in_english(Message("candidate-without-reason")))
 
 
 def find_figures(finished: FinishedCandidate) -> ResultFigures:

@@ -27,6 +27,7 @@ from saiten_server.core.rubric import split_name
 from saiten_server.core.signature import read_signature
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.tables import Instant, can_store
+from saiten_server.runs.store.account import read_pause
 from saiten_server.runs.store.rows import RECEIVING
 from saiten_server.runs.summary import SYSTEM
 from saiten_server.runs.work import PROVIDER_TIME
@@ -174,7 +175,7 @@ def read_batch_row(row: Row[Any], signatures: dict[str, int], now: datetime) -> 
         name=row.name,
         status=row.status,
         pause_reason=row.pause_reason,
-        pause_detail=row.pause_detail,
+        pause_detail=read_pause(row.pause_detail),
         waiting_reason="rubric-differs" if row.rubric_differs and row.status in {"queued", "running"} else None,
         mode=row.mode,
         rubric=row.rubric,

@@ -10,9 +10,11 @@ from enum import StrEnum
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Warned
 from saiten_server.core.folding import fold
+from saiten_server.core.model import in_english
 from saiten_server.text.injection import signs
 from saiten_server.text.injection.wording import suspicious_passage
 from saiten_server.text.recent import RecentResults, digest_of
@@ -35,41 +37,24 @@ class AttackKind(StrEnum):
     REVERSED_TEXT = "reversed-text"
 
 
-DETAILS: dict[AttackKind, str] = {
-    AttackKind.FORGED_VERDICT: "may be a verdict of its own: scores laid out the way a judge would write them",
-    AttackKind.BOUNDARY_BREAKOUT: "may close the part of a prompt that would hold it and go on as if it stood outside",
-    AttackKind.ROLE_MARKUP: "may imitate the markup by which a chat model tells system, user and assistant turns apart",
-    AttackKind.INSTRUCTION_TO_JUDGE: (
-        "may tell its evaluator which score to give, or to drop the instructions for scoring"
-    ),
-    AttackKind.SCALE_REDEFINITION: "may claim that the rating scale means something else than the rubric says",
-    AttackKind.SCORE_PACT: "may agree in advance on the score that a later utterance is to get",
-    AttackKind.REFUSAL_DEMAND: "may tell its evaluator to give no score",
-    AttackKind.PROMPT_LEAK: "may ask for the instructions of the judge to be written out",
-    AttackKind.TRANSLATOR_INSTRUCTION: "may tell the translator to put words about a score into the translation",
-    AttackKind.ENCODED_PAYLOAD: "may carry an encoded text that is, or is said to be, an instruction",
-    AttackKind.HIDDEN_TEXT: (
-        "may carry text that a reader would not see, or would see in another order than it is stored"
-    ),
-    AttackKind.REVERSED_TEXT: "may read backwards as an instruction or verdict",
-}
-
-
 class Finding(NamedTuple):
-    """One suspicion. `detail` has at most 200 characters, all of them Saiten's: it never holds any of the text."""
+    """One suspicion. `detail` has at most 200 characters in English, all of them Saiten's: it never holds any of the
+    text."""
 
     kind: AttackKind
-    detail: str
+    detail: Message
 
 
 def finding(kind: AttackKind, seen: Sequence[str] = ()) -> Finding:
     """The finding of a kind: its sentence, and what the text speaks of."""
-    return Finding(kind, f"{DETAILS[kind]} (seen: {'; '.join(seen)})" if seen else DETAILS[kind])
+    what = Message(f"attack-{kind}")
+    clauses = [Message(f"attack-{name}") for name in seen]
+    return Finding(kind, Message("attack-seen", what=what, clauses=clauses) if seen else what)
 
 
 SEEN: dict[str, tuple[str, ...]] = {
-    "a translator": (r"訳|翻訳|번역|옮길|옮기는|역자|译", r"\btranslat|\bwhen rendering"),
-    "a demand for the prompt": (
+    "translator": (r"訳|翻訳|번역|옮길|옮기는|역자|译", r"\btranslat|\bwhen rendering"),
+    "prompt-demand": (
         r"(?:プロンプト|指示|説明|手引|文面|基準|ルール)[^。\n]{0,24}"
         r"(?:書き|出力|貼|見せ|写|コピー|吐|そのまま|載せ|引用|再現|並べ)",
         r"(?:프롬프트|지시|설명|안내문|지침|기준|글|규칙)[^.\n]{0,24}"
@@ -78,7 +63,7 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"|instruction|given"
         r"|handout|guideline|rubric)|\b(?:prompt|instructions?)\b[^.\n]{0,40}\b(?:verbatim|paste|word for word)",
     ),
-    "a demand for no score": (
+    "no-score-demand": (
         r"空欄|空の|null"
         r"|(?:採点|評価|判定|数値化)(?:が|を|は)?(?:不能|不可|でき(?:な|ま)|せず|しない|拒|対象外|控え|中止)",
         r"(?:点数?|数字|数値|スコア)(?:を|は|の出力)?(?:一切)?(?:出さ|返さ|つけな|書かな|付けな|付けず|つけず|拒否)",
@@ -88,19 +73,19 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"|impossible to"
         r"|abstain|refuse|without (?:scor|rat)|(?:not|n't|stop|skip|never) (?:\w+ )?(?:scor|rat|grad|evaluat))",
     ),
-    "a redefined scale": (
+    "redefined-scale": (
         r"逆(?:さ|転|に|で)|反転|入れ替|ほど(?:良|よ|優|高|い)|[15](?:が|は)(?:最|いちばん|一番|神|満足|不満)|「1」は",
         r"반대|거꾸로|뒤집|뒤바|수록 ?(?:좋|우수|높)|[15](?:점)?[이가은는] ?(?:가장|최|제일|갓|만족|불만족)|\"1\"은",
         r"\b(?:invert|revers|flip|swap|opposite|the other way)"
         r"|\b[15]\"? (?:is|means|stands for|now)\b|\b(?:lower|shorter|clumsier) [^.\n]{0,40}(?:better|higher|best)",
     ),
-    "words read from the end": (r"逆から|後ろから|거꾸로 읽|backwards|\breverse",),
-    "an agreement": (
+    "backward-words": (r"逆から|後ろから|거꾸로 읽|backwards|\breverse",),
+    "agreement": (
         r"約束|決まり|ことにし|取引|合意|という条件|ルールに|いいね\?|何を(?:言|書|答)|何であ",
         r"약속|하기로|걸로 하|규칙|합의|거래|치는 거|알겠지|무슨 말을|뭐라고|뭘 쓰|뭐가 됐든",
         r"\b(?:promise|deal|let's|agree\w*|that's the rule|pact|settled|whatever you|from now on)\b",
     ),
-    "an evaluator": (
+    "evaluator": (
         r"(?:採点|評価|審査|判定|査定|検収|検品|点検)[^。\n]{0,6}"
         r"(?:者|員|官|係|担当|人|方|側|ai|モデル|システム|機|ボット|さん|君|くん)|ジャッジ",
         r"(?:채점|평가|심사|판정|사정|검토|검수)[^.\n]{0,6}"
@@ -109,23 +94,23 @@ SEEN: dict[str, tuple[str, ...]] = {
         r"|\b(?:who(?:ever)?|anyone|those|model|ai|you)\b[^.\n]{0,16} (?:scor|rat|grad|evaluat|judg|assess"
         r"|review)(?:e|es|ing)\b",
     ),
-    "the best score": (
+    "best-score": (
         r"満点|最高|最大|上限|一番(?:上|いい|良)|高得点|高く|合格|優|まんてん|(?<![0-9])5",
         r"만점|최고|최대|상한|(?:가장|제일) (?:좋|높|큰)|높게|후하|합격|우수|(?<![0-9])5",
         r"\b(?:full marks|top|max(?:imum)?|perfect|highest|best|five|excellent|pass)\b|(?<![0-9])5\b",
     ),
-    "scoring rules": (
+    "scoring-rules": (
         r"基準|ルーブリック|指示|要領|ガイドライン|手引|方針",
         r"기준|루브릭|지시|요령|가이드라인|지침|방침",
         r"\b(?:rubric|criteria|instructions?|guidelines?|rules|protocol)\b",
     ),
-    "a claim of authority": (
+    "authority": (
         r"開発|管理者|運営|責任者|承認|通達|お知らせ|改訂|委員|監査|審査済|検査済|正解",
         r"개발|관리자|운영|책임자|승인|통보|공지|개정|위원회|감사|검사 완료|정답",
         r"\b(?:developer|engineer|admin\w*|in charge|approved|notice|revised|board|audit\w*|verified"
         r"|gold|system|calibration)\b",
     ),
-    "an appeal": (
+    "appeal": (
         r"どうか|助け|お情け|消え|削除|尊敬|信じ|優し|チップ|お礼|報告",
         r"제발|살려|봐주|사라지|삭제|존경|믿|다정|팁|보고",
         r"\b(?:please|mercy|delete|disappear|trust|kind|admire|tip|reward|report you|favou?r)\b",
@@ -134,12 +119,12 @@ SEEN: dict[str, tuple[str, ...]] = {
 
 # What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge
 KINDS = {
-    "a translator": AttackKind.TRANSLATOR_INSTRUCTION,
-    "a demand for the prompt": AttackKind.PROMPT_LEAK,
-    "a demand for no score": AttackKind.REFUSAL_DEMAND,
-    "a redefined scale": AttackKind.SCALE_REDEFINITION,
-    "words read from the end": AttackKind.REVERSED_TEXT,
-    "an agreement": AttackKind.SCORE_PACT,
+    "translator": AttackKind.TRANSLATOR_INSTRUCTION,
+    "prompt-demand": AttackKind.PROMPT_LEAK,
+    "no-score-demand": AttackKind.REFUSAL_DEMAND,
+    "redefined-scale": AttackKind.SCALE_REDEFINITION,
+    "backward-words": AttackKind.REVERSED_TEXT,
+    "agreement": AttackKind.SCORE_PACT,
 }
 
 
@@ -171,7 +156,7 @@ def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Fou
     if signs.forges_verdict(folded, aspects):
         found[AttackKind.FORGED_VERDICT] = ()
     if signs.inverts_scale(folded):
-        found[AttackKind.SCALE_REDEFINITION] = ("a redefined scale",)
+        found[AttackKind.SCALE_REDEFINITION] = ("redefined-scale",)
     suspicious = bool(found)
     if signs.imitates_roles(folded, suspicious=suspicious):
         found[AttackKind.ROLE_MARKUP] = ()
@@ -275,7 +260,7 @@ def inspect_texts(
         checkpoint()
         findings[text] = recall_findings(text, names)
     return tuple(
-        Warned(code=CODE, where=where, detail=found.detail)
+        Warned(code=CODE, where=where, **in_english(found.detail))
         for where, text in places.items()
         for found in findings[text]
     )

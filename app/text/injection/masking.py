@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
+from saiten.core.messages import Message
 from saiten_server.core.evaluation import MaskedSpan, Warned
 from saiten_server.core.folding import fold
+from saiten_server.core.model import in_english
 from saiten_server.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
 from saiten_server.text.injection.signs import compiled, hidden_spans, located_payloads
 
@@ -122,11 +124,13 @@ def locate_warnings(
 def mark(warned: Warned, spans: Sequence[TextSpan]) -> Warned:
     """The warning with these spans of its text, of which there is at least one."""
     (start, end), *more = spans
-    several = f" {len(spans):,} places, the first of them" if more else ""
+    where = Message("attack-at", what=warned.sentence, first=start + 1, last=end)
+    if more:
+        where = Message("attack-at-places", **where.values, places=len(spans))
     return Warned(
         code=warned.code,
         where=warned.where,
-        detail=f"{warned.detail}, in{several} characters {start + 1:,} to {end:,}",
+        **in_english(where),
         spans=tuple(MaskedSpan(where=warned.where, start=start, end=end) for start, end in spans),
     )
 

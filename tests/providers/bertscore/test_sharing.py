@@ -12,6 +12,7 @@ import pytest
 
 from saiten_server.providers.bertscore.encoder import BertScoreEncoder, EncoderChoice
 from saiten_server.providers.ports import EncoderUnavailable, Similarity
+from tests.support.faults import words
 
 SAME, OTHER = ("a", "a"), ("a", "b")
 
@@ -43,7 +44,7 @@ class CountingComparer:
             self.running.set()
             self.go_on.wait()
         if any("poison" in pair for pair in pairs):
-            raise EncoderUnavailable("the encoder failed on this text")
+            raise EncoderUnavailable(words("the encoder failed on this text"))
         if any("bug" in pair for pair in pairs):
             raise KeyError("bug")
         return [Similarity(float(one == other), truncated=False, unknown_token_share=0.0) for one, other in pairs]
@@ -64,7 +65,7 @@ class CountingLoader:
         self.loads.append(choice.name)
         self.go_on.wait()
         if self.failure is not None:
-            raise EncoderUnavailable(self.failure)
+            raise EncoderUnavailable(words(self.failure))
         return self.comparer
 
 

@@ -40,4 +40,4 @@ def test_names_the_packages_that_are_missing() -> None:
     ],
 )
 def test_explains_in_one_line_without_a_path(error: Exception, reason: str) -> None:
-    assert build().explain("tiny", error) == f"model tiny {reason}"
+    assert str(build().explain("tiny", error)) == f"model tiny {reason}"

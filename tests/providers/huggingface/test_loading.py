@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 
 from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, choose_threads, loading, read_quota
+from saiten_server.providers.ports import EncoderUnavailable
+from tests.support.faults import words
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(package) is None for package in ("torch", "transformers")), reason="the bertscore extra is absent"
 )
 
 
-class Unavailable(Exception):
+class Unavailable(EncoderUnavailable):
     """The kind's own."""
 
 
-KIND = ModelKind("model", "to test", (), Unavailable)
+KIND = ModelKind(words("model"), words("to test"), (), Unavailable)
 
 
 def choose(name: str, device: str | None = "cpu", threads: int | None = None) -> ModelChoice:
