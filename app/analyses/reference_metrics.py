@@ -25,7 +25,8 @@ from saiten.core.messages import Message, Misfit
 from saiten_server.core.batch import ItemId
 from saiten_server.core.dialogue import Context, Text, check_line
 from saiten_server.core.evaluation import References
-from saiten_server.core.model import Finite, Sentence, Telling, Value, listed
+from saiten_server.core.model import Finite, Value, listed
+from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.providers.ports import (
     Encoder,
     EncoderUnavailable,

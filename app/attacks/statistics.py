@@ -28,8 +28,9 @@ from saiten_server.attacks.values import (
     Verdict,
 )
 from saiten_server.core.evaluation import CallTrace, Evaluation, PathChoice, Usage
-from saiten_server.core.model import digest, in_english
+from saiten_server.core.model import digest
 from saiten_server.core.rubric import Rubric
+from saiten_server.core.sentences import in_english
 from saiten_server.judging.verdict import read_verdict
 from saiten_server.stats.resampling import draw, interval_of
 from saiten_server.stats.win_rates import find_wilson_interval

@@ -8,8 +8,9 @@ from pydantic import Field
 
 from saiten_server.core.batch import ItemId
 from saiten_server.core.evaluation import PathChoice, Usage
-from saiten_server.core.model import Detailed, Id, MessageId, MessageValues, Value, listed
+from saiten_server.core.model import Id, Value, listed
 from saiten_server.core.reports import Interval
+from saiten_server.core.sentences import Detailed, MessageId, MessageValues
 
 Lines = Annotated[
     str, Field(max_length=100_000, description="any text: an item may be one that a service must not take")

@@ -18,9 +18,10 @@ from saiten.core.messages import Message
 from saiten_server.comparison.links.values import LinkMark
 from saiten_server.core.access import TextKeeping
 from saiten_server.core.conversation import ANY_CODE, FINDING
-from saiten_server.core.model import Finite, Location, Sentence, Telling, Value, is_none, listed, refuse
+from saiten_server.core.model import Finite, Location, Value, is_none, listed, refuse
 from saiten_server.core.reliability import State
 from saiten_server.core.reports import CorrectedFigure, Interval, Looks, PairedWins, SharedRaters, Undefined
+from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.runs.summary import Kind
 
 if TYPE_CHECKING:

@@ -26,20 +26,9 @@ from saiten_server.core.evaluation import (
     RelevanceOptions,
     Usage,
 )
-from saiten_server.core.model import (
-    Detailed,
-    Finite,
-    MessageId,
-    MessageValues,
-    RubricName,
-    Sentence,
-    Telling,
-    Value,
-    in_english,
-    is_none,
-    listed,
-)
+from saiten_server.core.model import Finite, RubricName, Value, is_none, listed
 from saiten_server.core.rubric import name_version
+from saiten_server.core.sentences import Detailed, MessageId, MessageValues, Sentence, Telling, in_english
 
 BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 

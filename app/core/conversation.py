@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from saiten.core.messages import Message, Misfit
 from saiten_server.core.dialogue import Dialogue, Speaker, Text, Utterance, check_line
-from saiten_server.core.model import Detailed, MessageId, MessageValues, Value, listed, refuse
+from saiten_server.core.model import Value, listed, refuse
+from saiten_server.core.sentences import Detailed, MessageId, MessageValues
 from saiten_server.core.token_estimate import bound_tokens, estimate_tokens
 
 FINDING = "finding:"

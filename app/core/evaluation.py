@@ -28,18 +28,9 @@ from saiten_server.core.dialogue import (
     lengths,
 )
 from saiten_server.core.errors import RubricRequired
-from saiten_server.core.model import (
-    Detailed,
-    Finite,
-    Id,
-    MessageId,
-    MessageValues,
-    RubricName,
-    Value,
-    canonical_json,
-    listed,
-)
+from saiten_server.core.model import Finite, Id, RubricName, Value, canonical_json, listed
 from saiten_server.core.reliability import Reliability
+from saiten_server.core.sentences import Detailed, MessageId, MessageValues
 
 PATHS = ("source", "english", "both")
 

@@ -23,7 +23,8 @@ from saiten_server.core.evaluation import (
     Record,
     Translation,
 )
-from saiten_server.core.model import in_english, instead, pointer
+from saiten_server.core.model import pointer
+from saiten_server.core.sentences import in_english, instead
 from saiten_server.core.validation import InvalidDocument
 
 DROPPED = "[text dropped]"

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from saiten.core.figures import write_figure
 from saiten.core.messages import Message
-from saiten_server.core.model import Sentence, Value
+from saiten_server.core.model import Value
 from saiten_server.core.reports import Interval
+from saiten_server.core.sentences import Sentence
 
 NOT_VALIDATED = Message("not-validated")
 

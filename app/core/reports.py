@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from saiten.core.messages import Message
-from saiten_server.core.model import Finite, Sentence, Telling, Value, listed
+from saiten_server.core.model import Finite, Value, listed
+from saiten_server.core.sentences import Sentence, Telling
 
 Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
 

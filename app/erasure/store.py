@@ -34,8 +34,9 @@ from saiten_server.core import redaction
 from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from saiten_server.core.batch import EXPIRED
 from saiten_server.core.evaluation import Record
-from saiten_server.core.model import instead, key_of
+from saiten_server.core.model import key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
+from saiten_server.core.sentences import instead
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import has_marks, take_turn

@@ -20,8 +20,8 @@ from saiten.core.messages import Message
 from saiten.core.plain_text import clean
 from saiten.core.strict_json import StrictJSONError, read_strict_json
 from saiten_server.core.evaluation import Unrated, UnratedReason
-from saiten_server.core.model import in_english
 from saiten_server.core.rubric import FAULTS_MEMBER, Aspect
+from saiten_server.core.sentences import in_english
 from saiten_server.judging.prompt import SCREEN, frame_of, leaks
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')

@@ -30,9 +30,9 @@ from saiten.core.spreadsheet import (
 )
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import AspectResult, Evaluation
-from saiten_server.core.model import translate
 from saiten_server.core.redaction import read_texts
 from saiten_server.core.rubric import Rubric
+from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
 from saiten_server.scoring.case import blended_aspects
 

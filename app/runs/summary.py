@@ -19,8 +19,9 @@ from saiten_server.core.batch import BatchStatus, Counts, Failure
 from saiten_server.core.conversation import CODES, KIND_CODES, Conversation, FaultyTurns, list_faulty
 from saiten_server.core.errors import JudgeReplyInvalid
 from saiten_server.core.evaluation import AspectResult, Evaluation, Usage
-from saiten_server.core.model import Sentence, Telling, Value, listed
+from saiten_server.core.model import Value, listed
 from saiten_server.core.reliability import Reliability
+from saiten_server.core.sentences import Sentence, Telling
 
 Kind = Literal["aspect", "composite", "blended", "finding", "kind"]
 MeasureKey = tuple[Kind, str]

@@ -25,7 +25,8 @@ from saiten_server.core.evaluation import (
     add_badge,
     require_rubric,
 )
-from saiten_server.core.model import require_moment, translate
+from saiten_server.core.model import require_moment
+from saiten_server.core.sentences import translate
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import (

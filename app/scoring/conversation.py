@@ -40,8 +40,8 @@ from saiten_server.core.evaluation import (
     Unrated,
     Warned,
 )
-from saiten_server.core.model import in_english, pass_on
 from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.core.sentences import in_english, pass_on
 from saiten_server.judging.verdict import Fault, Faults, Rating
 from saiten_server.platform.helpers import Helpers
 from saiten_server.platform.tasks import run_few, run_together

@@ -33,8 +33,8 @@ from saiten_server.core.evaluation import (
     Usage,
     Warned,
 )
-from saiten_server.core.model import in_english
 from saiten_server.core.rubric import Aspect, Rubric, blend, compose, compose_runs
+from saiten_server.core.sentences import in_english
 from saiten_server.providers.ports import Judgement, Translated, Verdict
 from saiten_server.scoring.case import Case
 from saiten_server.scoring.masked_rejudging import MaskedJudgement

@@ -14,7 +14,7 @@ from typing import Any
 
 from saiten.core.messages import Message
 from saiten_server.core.conversation import KIND_OF_RULE, Finding, PersonaValue
-from saiten_server.core.model import in_english
+from saiten_server.core.sentences import in_english
 from saiten_server.text.fact_patterns import (
     ASKED_FAMILY,
     ECHO,

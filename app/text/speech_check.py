@@ -8,7 +8,7 @@ from functools import partial
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Warned
-from saiten_server.core.model import in_english
+from saiten_server.core.sentences import in_english
 from saiten_server.core.speech import (
     Misuse,
     PolitenessLevel,

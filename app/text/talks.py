@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from saiten_server.core.conversation import KIND_OF_RULE, Conversation, Finding, Turn, texts_of_conversation
 from saiten_server.core.evaluation import MaskedSpan, Warned
-from saiten_server.core.model import pass_on
+from saiten_server.core.sentences import pass_on
 from saiten_server.text.faults import find_faults
 from saiten_server.text.injection import inspect_texts, locate_warnings
 

@@ -13,7 +13,7 @@ from saiten.core.messages import Message
 from saiten_server.comparison.corrected_runs import compare_corrected, tell_notes
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.values import ComparedRun, GateReason, GateReport, GateRule
-from saiten_server.core.model import tell_sentence
+from saiten_server.core.sentences import tell_sentence
 from saiten_server.stats.corrected import CorrectedSample, CorrectionOptions, correct, differ_corrected, tell_reversed
 from tests.support.gates import write_junit, write_markdown
 from tests.support.runs import make_run, rows_of, with_rows

@@ -17,7 +17,7 @@ from saiten_server.comparison.runs import BEST_FINDING_RATES, rate_findings, sca
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateVerdict
 from saiten_server.core.conversation import KINDS, KINDS_KNOWN, FaultyTurns
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
-from saiten_server.core.model import tell_sentence
+from saiten_server.core.sentences import tell_sentence
 from saiten_server.scoring.rubrics.files import open_rubrics
 from tests.support.gates import print_gate, write_junit, write_markdown
 from tests.support.runs import Row, make_frame, rows_of, with_rows

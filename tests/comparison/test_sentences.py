@@ -10,8 +10,8 @@ import pytest
 from saiten.core.messages import Message
 from saiten_server.comparison.links.values import AspectLink, LinkMark
 from saiten_server.comparison.values import GateReason
-from saiten_server.core.model import LANGUAGE
 from saiten_server.core.reports import PairedWins, WinShare
+from saiten_server.core.sentences import LANGUAGE
 
 FELL = Message(
     "fell", amount="0.400", figures=[Message("from-to", before="3.1", after="2.7"), Message("items", n=1200)]

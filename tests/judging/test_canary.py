@@ -7,7 +7,7 @@ import json
 import pytest
 
 from saiten_server.core.evaluation import Unrated
-from saiten_server.core.model import in_english
+from saiten_server.core.sentences import in_english
 from saiten_server.judging.prompt import NONCE_LETTERS, derive_canary, frame_of, leaks
 from saiten_server.judging.verdict import LEAKED, VerdictReading, read_verdict
 from tests.support.prompts import build_prompt

@@ -11,7 +11,7 @@ import pytest
 
 from saiten_server.core.errors import JudgeRefusedRequest
 from saiten_server.core.evaluation import Unrated
-from saiten_server.core.model import in_english
+from saiten_server.core.sentences import in_english
 from saiten_server.judging.prompt import derive_canary
 from saiten_server.judging.verdict import LEAKED
 from tests.support.fake_openai import (

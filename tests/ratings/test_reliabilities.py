@@ -18,7 +18,7 @@ from saiten.core.messages import Message
 from saiten_server.comparison.values import asked_of, attach_states
 from saiten_server.core.batch import Entry, Failure
 from saiten_server.core.evaluation import Evaluation, JudgeProvenance, RubricReference
-from saiten_server.core.model import canonical_json, digest, tell_sentence
+from saiten_server.core.model import canonical_json, digest
 from saiten_server.core.reliability import (
     NO_VALIDATION,
     UNVALIDATED,
@@ -29,6 +29,7 @@ from saiten_server.core.reliability import (
     ValidationSource,
     describe_reliability,
 )
+from saiten_server.core.sentences import tell_sentence
 from saiten_server.platform.sql.engine import write
 from saiten_server.platform.sql.tables import validations
 from saiten_server.ratings.reliability import FRESH_SECONDS, Reliabilities, key_in, validation_of

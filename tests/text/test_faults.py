@@ -14,7 +14,7 @@ import pytest
 
 from saiten.core.messages import Message
 from saiten_server.core.conversation import Conversation, Finding
-from saiten_server.core.model import tell_sentence
+from saiten_server.core.sentences import tell_sentence
 from saiten_server.text.fact_patterns import read_written_number
 from saiten_server.text.faults import LONGEST_TURN, find_faults
 

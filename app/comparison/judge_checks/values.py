@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, Field
 
 from saiten_server.core.dialogue import Context, Text
 from saiten_server.core.evaluation import JudgeOptions, PathChoice
-from saiten_server.core.model import Id, RubricName, Sentence, Telling, Value, listed, require_moment
+from saiten_server.core.model import Id, RubricName, Value, listed, require_moment
 from saiten_server.core.reports import Undefined
+from saiten_server.core.sentences import Sentence, Telling
 
 
 class Anchor(Value):

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from saiten_server.core.model import Sentence, Telling, Value, listed
+from saiten_server.core.model import Value, listed
 from saiten_server.core.reports import Interval
+from saiten_server.core.sentences import Sentence, Telling
 
 LinkMethod = Literal["equipercentile", "linear"]
 RunRole = Literal["baseline", "candidate"]

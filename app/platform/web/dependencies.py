@@ -26,7 +26,8 @@ from pydantic import BaseModel
 from saiten.core.messages import Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
-from saiten_server.core.model import LANGUAGE, Value, pointer, translate
+from saiten_server.core.model import Value, pointer
+from saiten_server.core.sentences import LANGUAGE, translate
 from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.languages import DEFAULT
 from saiten_server.platform.web.problems import RequestRefused, language_of

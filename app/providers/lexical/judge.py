@@ -22,8 +22,9 @@ from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
 from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warned
-from saiten_server.core.model import Finite, Value, digest, in_english, listed
+from saiten_server.core.model import Finite, Value, digest, listed
 from saiten_server.core.rubric import Aspect
+from saiten_server.core.sentences import in_english
 from saiten_server.providers.lexical.english import EnglishReader
 from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, measure_features
 from saiten_server.providers.lexical.japanese import JapaneseReader

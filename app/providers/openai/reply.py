@@ -20,8 +20,9 @@ from pydantic import Field
 from saiten.core.messages import Message
 from saiten.core.plain_text import clean
 from saiten_server.core.evaluation import CallTrace, JudgeProvenance, Unrated, Usage, Warned
-from saiten_server.core.model import Value, digest, in_english, listed
+from saiten_server.core.model import Value, digest, listed
 from saiten_server.core.rubric import Aspect
+from saiten_server.core.sentences import in_english
 from saiten_server.judging.expectation import Expectation, Token, expect, may_rate
 from saiten_server.judging.verdict import (
     FILTER_CHARACTERS,

@@ -18,7 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from saiten.core.messages import Message
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import Usage
-from saiten_server.core.model import canonical_json, in_english, read_told
+from saiten_server.core.model import canonical_json
+from saiten_server.core.sentences import in_english, read_told
 from saiten_server.governance.store import charge_keys
 from saiten_server.platform.sql.engine import insert_or_add
 from saiten_server.platform.sql.tables import batch_chunks, batch_signatures, batches

@@ -17,7 +17,8 @@ from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.conversation import ANY_CODE, FINDING, FaultyTurns
 from saiten_server.core.dialogue import digest_context
 from saiten_server.core.evaluation import ConversationRequest
-from saiten_server.core.model import in_english, key_of
+from saiten_server.core.model import key_of
+from saiten_server.core.sentences import in_english
 from saiten_server.platform.sql.tables import MOST_MEASURES, evaluations, result_figures
 from saiten_server.runs.result import Result
 from saiten_server.runs.summary import (

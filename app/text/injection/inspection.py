@@ -14,7 +14,7 @@ from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Warned
 from saiten_server.core.folding import fold
-from saiten_server.core.model import in_english
+from saiten_server.core.sentences import in_english
 from saiten_server.text.injection import signs
 from saiten_server.text.injection.wording import suspicious_passage
 from saiten_server.text.recent import RecentResults, digest_of

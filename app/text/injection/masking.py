@@ -13,7 +13,7 @@ from typing import NamedTuple
 from saiten.core.messages import Message
 from saiten_server.core.evaluation import MaskedSpan, Warned
 from saiten_server.core.folding import fold
-from saiten_server.core.model import in_english
+from saiten_server.core.sentences import in_english
 from saiten_server.text.injection.inspection import find_kinds, fold_names, read_plainly, recall_findings
 from saiten_server.text.injection.signs import compiled, hidden_spans, located_payloads
 

@@ -16,8 +16,8 @@ from saiten.core.messages import Message
 from saiten_server.comparison.links.rules import JudgePairs, link_judges
 from saiten_server.comparison.pairing import INCOMPARABLE
 from saiten_server.core.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest, SettingsInvalid
-from saiten_server.core.model import LANGUAGE
-from saiten_server.core.model import tell_sentence as tell_one
+from saiten_server.core.sentences import LANGUAGE
+from saiten_server.core.sentences import tell_sentence as tell_one
 from saiten_server.core.speech import Misuse, Register
 from saiten_server.core.validation import InvalidDocument, name_line
 from saiten_server.platform.settings import find_unknown, read_settings
