@@ -89,7 +89,7 @@ class HasDetail(Protocol):
 
 class Detailed:
     """A value that is stored with a sentence: `detail` is English, and `message` and `values` tell it in any language.
-    Unlike `Telling` it costs nothing to read where nobody asks for the sentence."""
+    Unlike `Telling` it costs nothing to read where the sentence is not asked for."""
 
     @property
     def sentence(self: HasDetail) -> Message:

@@ -187,6 +187,8 @@ class Ceiling(Answer):
     """Pearson's r; null where it is undefined"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Confusion(Answer):
@@ -249,6 +251,8 @@ class Correlations(Answer):
     """items that have both, by pair of aspects"""
     undefined: Mapping[str, Mapping[str, str]] = {}
     """pairs of aspects whose figures are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Counts(CandidateCounts):
@@ -308,6 +312,8 @@ class Decorrelated(Answer):
     """pairs that only now are there"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Dependency(Answer):
@@ -422,12 +428,19 @@ class ExplainedRating(Answer):
 
 
 class Failure(Answer):
-    """Why a candidate has no evaluation: a stable `code` and one sentence."""
+    """
+    Why a candidate has no evaluation: a stable `code` and one sentence in English; the id and the values of its
+    message too, except in results of older versions.
+    """
 
     code: str
     """stable name of what this is"""
     detail: str
     """one sentence"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class Finding(Answer):
@@ -445,6 +458,10 @@ class Finding(Answer):
     """what is wrong, in a sentence"""
     kind: str | None = None
     """the kind of fault, one of seventeen; null for the judge's findings by a rubric without kinds"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class FindingRate(Answer):
@@ -471,6 +488,8 @@ class FindingRate(Answer):
     """why there is no interval"""
     thirds: Sequence[float | None] = ()
     """the rate in the first, the second and the last third of each conversation's system turns"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class FindingSummary(Answer):
@@ -508,6 +527,8 @@ class FixFirst(Answer):
     """95 % interval of the weight, over dialogues"""
     reason: str | None = None
     """why there is no interval"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class GateReason(Answer):
@@ -530,6 +551,10 @@ class GateReason(Answer):
     rule: int | None = None
     """number of the rule, from 0; null where none is meant"""
     detectable: float | None = None
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+    values: Mapping[str, Any] = {}
+    """what stands in `detail`; a sentence in it has its own `code` and `values`"""
 
 
 class JudgeInfo(Answer):
@@ -624,6 +649,8 @@ class LevelShare(Answer):
     """as people would rate all items; null where it is refused"""
     refused: str | None = None
     """why `corrected` is null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class LinkMark(Answer):
@@ -639,6 +666,8 @@ class LinkMark(Answer):
     """those that are linked"""
     refused: Mapping[str, str] = {}
     """aspects that have no link, with the reason: linked runs have no values of them"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class LinkedLevel(Answer):
@@ -704,6 +733,8 @@ class Pairing(Answer):
     unit: str = "item"
     clusters: int = 0
     """number of units of the pairs; unpaired, of the run with fewer"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class PooledDrift(Answer):
@@ -783,6 +814,10 @@ class RelevanceResult(Answer):
     """share of the tokens that the encoder does not know"""
     unavailable: str | None = None
     """why there is no score; null if there is one"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class RoundOptions(Answer):
@@ -894,6 +929,8 @@ class ScorerCorrelation(Answer):
     """of the judge and people's median; absent without scores, or with too many different values"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class ScorerDifference(Answer):
@@ -1008,6 +1045,8 @@ class Spread(Answer):
     """independent units among the values: dialogues, and responses that stand alone"""
     reason: str | None = None
     """why there is no interval"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Exclusion(Answer):
@@ -1065,6 +1104,8 @@ class SystemLevel(Answer):
     """τ-b"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Translation(Answer):
@@ -1098,6 +1139,10 @@ class Unrated(Answer):
     """why there is no rating, by a stable name"""
     detail: str
     """one sentence"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class Usage(Answer):
@@ -1160,6 +1205,10 @@ class Warned(Answer):
     """the place: a JSON pointer, or the name of a part"""
     detail: str
     """one sentence"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
     spans: Sequence[MaskedSpan] = ()
     """of a text that looks like an attack: its suspicious parts"""
 
@@ -1198,6 +1247,8 @@ class WithinSystems(Answer):
     """the same correlation of a rater with the others, averaged over raters"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectAgreement(Answer):
@@ -1243,6 +1294,8 @@ class AspectAgreement(Answer):
     """what to know before using the figures"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectCorrelation(Answer):
@@ -1293,6 +1346,8 @@ class AspectCorrelation(Answer):
     """what to know before using the figures"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectDifference(Answer):
@@ -1306,6 +1361,8 @@ class AspectDifference(Answer):
     """why `corrected` is null"""
     shared: SharedRaters | None = None
     """who rated both, by whose ratings alone `corrected` is; null where no rater is named"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectLink(Answer):
@@ -1335,6 +1392,8 @@ class AspectLink(Answer):
     """half the 95 % interval of the mean of a run that the old judge rated as it did here, as a share of the scale"""
     pairs_needed: int | None = None
     """pairs with which `margin` would be 0.05"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectPairs(Answer):
@@ -1356,6 +1415,8 @@ class AspectPairs(Answer):
     """the pairs of systems that the aspect tells apart"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectResult(Answer):
@@ -1433,6 +1494,8 @@ class AspectSummary(Answer):
     """how many candidates got each rating"""
     blended: Spread | None = None
     """the figures of the blended values"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AspectValidation(Answer):
@@ -1524,6 +1587,8 @@ class Batch(RatedBatch):
     """when it first started"""
     finished_at: datetime | None = None
     """when it was completed or cancelled"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class BatchPage(Answer):
@@ -1575,6 +1640,8 @@ class BlendFit(Report):
     """figures that are null, each with the reason"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class BuildFixes(Answer):
@@ -1626,6 +1693,8 @@ class CompositeFit(Report):
     """figures that are null, each with the reason"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class CorrectedAspect(Answer):
@@ -1664,6 +1733,8 @@ class CorrectedAspect(Answer):
     """rated items without a score"""
     notes: Sequence[str] = ()
     """what to know before using the figures"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class CorrectedMeasure(Answer):
@@ -1703,6 +1774,8 @@ class CorrectedMeasure(Answer):
     """who rated both runs, by whose ratings alone the difference is; null without two runs"""
     notes: Sequence[str] = ()
     """what a reader of the figures should know, a sentence each"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class CorrectedSystem(Answer):
@@ -1732,6 +1805,8 @@ class CorrelationReport(Report):
     """aspects that only the ratings, or only the scores, have, and which"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Explanation(Answer):
@@ -1766,6 +1841,8 @@ class HierarchyReport(Report):
     """figures that are null, each with the reason"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Info(Answer):
@@ -1865,6 +1942,8 @@ class JudgesReport(Report):
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
     records: Sequence[Mapping[str, Any]] | None = None
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Link(Answer):
@@ -1918,6 +1997,8 @@ class PairedWins(Answer):
     """contexts that one of them, or both, did not answer with a value"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class PathResult(Answer):
@@ -1951,7 +2032,7 @@ class Paths(Answer):
 
 
 class Reliability(Answer):
-    """The badge of a judge: how far its ratings can be trusted, in words (`detail`) and in figures."""
+    """The badge of a judge: how far its ratings can be trusted, in figures and in words (`detail`)."""
 
     validated: bool
     """whether every aspect that was compared with human ratings is validated, and one was at least"""
@@ -2154,6 +2235,8 @@ class AspectWins(Answer):
     """each pair of systems"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class CorrectedReport(Report):
@@ -2173,6 +2256,8 @@ class CorrectedReport(Report):
     """aspects that people rated and the judge did not score"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Evaluation(Answer):
@@ -2326,6 +2411,8 @@ class Measure(Answer):
     """why a difference is not shown that the test's flips alone would show; else empty"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class ResultRow(Answer):
@@ -2425,6 +2512,8 @@ class WinReport(Report):
     """figures that are null, each with the reason"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Comparison(Answer):
@@ -2464,6 +2553,8 @@ class Comparison(Answer):
     corrected: Mapping[str, CorrectedMeasure] = {}
     """aspects and composites on people's scale; empty unless asked for"""
     reliability: Mapping[str, str] = {}
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class GateReport(Answer):
