@@ -226,7 +226,7 @@ def write_training_lines(path: str | Path, lines: Iterable[str]) -> None:
         with Path(path).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        raise InvalidRequest(Message("file-not-written", path=path, why=tell(error.strerror or ""))) from None
+        raise InvalidRequest(Message("file-not-written", path=str(path), why=tell(error.strerror or ""))) from None
 
 
 def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collection[int]) -> None:

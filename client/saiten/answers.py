@@ -73,8 +73,6 @@ class AspectDrift(Answer):
     """whether it moved beyond chance"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
-    messages: Mapping[str, Any] = {}
-    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AuditEvent(Answer):
@@ -440,9 +438,9 @@ class Failure(Answer):
     detail: str
     """one sentence"""
     message: str | None = None
-    """id of the message, one of a finer list than the codes; ids may be added"""
+    """the id of what `detail` says; results of older versions have none"""
     values: Mapping[str, Any] | None = None
-    """what stands in the message, by name; null in results of older versions"""
+    """what stands in `detail`, by name"""
 
 
 class Finding(Answer):
@@ -460,6 +458,10 @@ class Finding(Answer):
     """what is wrong, in a sentence"""
     kind: str | None = None
     """the kind of fault, one of seventeen; null for the judge's findings by a rubric without kinds"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class FindingRate(Answer):
@@ -812,6 +814,10 @@ class RelevanceResult(Answer):
     """share of the tokens that the encoder does not know"""
     unavailable: str | None = None
     """why there is no score; null if there is one"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class RoundOptions(Answer):
@@ -1133,6 +1139,10 @@ class Unrated(Answer):
     """why there is no rating, by a stable name"""
     detail: str
     """one sentence"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
 
 
 class Usage(Answer):
@@ -1195,6 +1205,10 @@ class Warned(Answer):
     """the place: a JSON pointer, or the name of a part"""
     detail: str
     """one sentence"""
+    message: str | None = None
+    """the id of what `detail` says; results of older versions have none"""
+    values: Mapping[str, Any] | None = None
+    """what stands in `detail`, by name"""
     spans: Sequence[MaskedSpan] = ()
     """of a text that looks like an attack: its suspicious parts"""
 
@@ -1573,6 +1587,8 @@ class Batch(RatedBatch):
     """when it first started"""
     finished_at: datetime | None = None
     """when it was completed or cancelled"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class BatchPage(Answer):
@@ -1902,8 +1918,6 @@ class JudgeCheck(Answer):
     """when the ratings that these are compared with were given"""
     ratings: AnchorRatings
     """the judge's present ratings of the anchors"""
-    messages: Mapping[str, Any] = {}
-    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class JudgesReport(Report):
