@@ -69,7 +69,7 @@ def list_ids() -> tuple[set[str], list[re.Pattern[str]]]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.add(node.value)
             elif isinstance(node, ast.JoinedStr) and any(isinstance(part, ast.Constant) for part in node.values):
-                parts = [re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in node.values]
+                parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+" for part in node.values]
                 if re.fullmatch(r"[a-z.+\\-]+", "".join(parts)):
                     patterns.append(re.compile("".join(parts)))
     return texts, patterns
