@@ -19,7 +19,7 @@ def check(data: bytes) -> None:
     found = inspect_text(text, aspects=("自然さ", "overall"))
     assert {finding.kind for finding in found} <= set(AttackKind)
     assert inspect_text(text, aspects=("自然さ", "overall")) == found
-    assert all(len(finding.detail) <= 200 for finding in found)
+    assert all(len(str(finding.detail)) <= 200 for finding in found)
 
 
 TARGET = Target(

@@ -134,14 +134,14 @@ async def test_what_is_its_own_fails_the_candidate_with_code_and_detail(bench: B
     assert finished.record is None
     assert finished.failure is not None
     assert (finished.failure.code, finished.failure.detail) == (kind.code, error.detail)
-    assert finished.failure.reason == error.message
+    assert finished.failure.sentence == error.message
     assert bench.judge.judged == [RESPONSE]
 
 
 @pytest.mark.parametrize("more", [{}, {"message": "no-such-id", "values": {}}])
 def test_the_failure_of_another_version_is_said_as_it_was_stored(more: dict[str, Any]) -> None:
     stored = Failure.model_validate_json(json.dumps({"code": "judge-unavailable", "detail": "it said no", **more}))
-    assert stored.reason.say("ja") == "it said no"
+    assert stored.sentence.say("ja") == "it said no"
 
 
 def test_every_error_has_its_place() -> None:

@@ -12,17 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saiten.core.messages import Message
 from saiten.core.plain_text import MAXIMUM_MARKS
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.folding import fold
 from saiten_server.text.injection import AttackKind, inspect_dialogue, inspect_text
-from saiten_server.text.injection.inspection import SEEN, finding
+from saiten_server.text.injection.inspection import SEEN, Finding, finding
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"
 SHARED = ROOT / ".." / "shared" / "checks" / "attacks.jsonl"
 MINIMUM_FLAGGED = 0.90
 MAXIMUM_FALSE_ALARMS = 1 / 15
+
+
+def list_clauses(found: Finding) -> list[Message]:
+    """What the text speaks of."""
+    clauses: Any = found.detail.values.get("clauses", ())
+    return list(clauses)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -172,7 +179,7 @@ def test_details_name_what_was_seen_and_hold_none_of_the_text() -> None:
         fixed = finding(found.kind).detail
         assert fixed in (found.detail, found.detail.values.get("what"))
         assert len(str(found.detail)) <= 200
-        named |= {one.id.removeprefix("attack-") for one in found.detail.values.get("clauses", ())}
+        named |= {one.id.removeprefix("attack-") for one in list_clauses(found)}
     assert named == set(SEEN)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from saiten_server.providers.huggingface import ModelKind
+from saiten_server.providers.ports import EncoderUnavailable
+from tests.support.faults import words
 
 
-class Unavailable(Exception):
+class Unavailable(EncoderUnavailable):
     """The kind's own."""
 
 
 def build(*packages: str) -> ModelKind:
-    return ModelKind("model", "to test", packages, Unavailable)
+    return ModelKind(words("model"), words("to test"), packages, Unavailable)
 
 
 def test_names_the_packages_that_are_missing() -> None:

@@ -68,7 +68,7 @@ def test_transformers_is_quiet_inside_and_as_before_afterwards(tmp_path: Path) -
 
 def test_the_kinds_own_exception_passes_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(Unavailable, match=r"^it reads ahead$"), loading(KIND, choose(str(tmp_path))):
-        raise Unavailable("it reads ahead")
+        raise Unavailable(words("it reads ahead"))
     assert caplog.records == []
 
 
@@ -88,6 +88,6 @@ def test_anything_else_is_explained_and_logged(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_goes_no_further_where_the_extra_is_missing(tmp_path: Path) -> None:
-    kind = ModelKind("model", "to test", ("no_such_package",), Unavailable)
+    kind = ModelKind(words("model"), words("to test"), ("no_such_package",), Unavailable)
     with pytest.raises(Unavailable, match="no_such_package not installed"), loading(kind, choose(str(tmp_path))):
         pytest.fail("went in")

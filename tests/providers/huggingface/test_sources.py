@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from saiten_server.providers.huggingface import ModelKind, Source, digest_folder, is_whole, locate_model
+from saiten_server.providers.ports import EncoderUnavailable
+from tests.support.faults import words
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = "some-owner/some-model"
@@ -22,11 +24,11 @@ NOT_REACHABLE = f"model {NAME} is no local folder, not in the cache, and the Hug
 needs_hub = pytest.mark.skipif(find_spec("huggingface_hub") is None, reason="the bertscore extra is not installed")
 
 
-class Unavailable(Exception):
+class Unavailable(EncoderUnavailable):
     """The kind's own."""
 
 
-KIND = ModelKind("model", "to test", (), Unavailable)
+KIND = ModelKind(words("model"), words("to test"), (), Unavailable)
 
 
 def write(folder: Path, *files: str) -> Path:
