@@ -73,6 +73,8 @@ class AspectDrift(Answer):
     """whether it moved beyond chance"""
     undefined: Mapping[str, str] = {}
     """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class AuditEvent(Answer):
@@ -1918,6 +1920,8 @@ class JudgeCheck(Answer):
     """when the ratings that these are compared with were given"""
     ratings: AnchorRatings
     """the judge's present ratings of the anchors"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class JudgesReport(Report):
