@@ -509,9 +509,28 @@ def open_meta(
         ),
         telemetry=instruments.telemetry,
     )
+    ratings = open_ratings(settings, comparison, revalidation, engine=engine, instruments=instruments, quota=quota)
+    return ratings, comparison
+
+
+def open_ratings(
+    settings: Settings,
+    comparison: ComparisonService,
+    revalidation: Revalidation,
+    *,
+    engine: AsyncEngine,
+    instruments: ScoringContext,
+    quota: StorageQuota,
+) -> RatingServices:
+    """Opens the services for human ratings, after which badges are renewed by `comparison`."""
+    store, batches = RatingStore(engine), BatchStore(engine)
     revalidation.begin(
         BadgeRenewal(
-            analyse=comparison.analyse, batches=batches, ratings=store, reliabilities=reliabilities, now=instruments.now
+            analyse=comparison.analyse,
+            batches=batches,
+            ratings=store,
+            reliabilities=comparison.reliabilities,
+            now=instruments.now,
         )
     )
     service = RatingService(
@@ -532,7 +551,7 @@ def open_meta(
         limits=settings.limits,
         quota=quota,
     )
-    return RatingServices(service, rounds, InvitationStore(engine), reliabilities), comparison
+    return RatingServices(service, rounds, InvitationStore(engine), comparison.reliabilities)
 
 
 def open_dashboard(

@@ -56,6 +56,8 @@ class GivenUnrated(Value):
 
     reason: Annotated[str, Field(max_length=64)]
     detail: Ignored = None
+    message: Ignored = None
+    values: Ignored = None
 
 
 class GivenAspect(Value):
@@ -80,6 +82,8 @@ class GivenWarning(Value):
     code: Annotated[str, Field(max_length=128)]
     where: Ignored = None
     detail: Ignored = None
+    message: Ignored = None
+    values: Ignored = None
     spans: Ignored = None
 
 

@@ -115,7 +115,7 @@ def test_no_sentence_is_left_in_english(language: str) -> None:
         if re.search(
             "[A-Za-z]{4,} [A-Za-z]{2,}",
             re.sub(
-                "`[^`]*`|\\{[^}]*\\}|Authorization: Bearer KEY|saiten rubric check|Kubernetes( Service)?|REDIS_URL|SQLAlchemy URL",
+                "`[^`]*`|\\{[^}]*\\}|Authorization: Bearer KEY|saiten rubric check|Kubernetes( Service)?|REDIS_URL|Hugging Face( Hub)?|SQLAlchemy URL",
                 "",
                 told[language],
             ),

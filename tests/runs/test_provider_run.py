@@ -594,7 +594,7 @@ async def test_a_file_that_the_provider_finds_wrong_pauses_with_its_words(bench:
     await bench.step(batch)
     ((reason, detail),) = bench.store[batch].paused
     assert reason == "provider-batch-failed"
-    assert "no such model for [key]" in detail
+    assert "no such model for [key]" in str(detail)
     await bench.run().tidy()
     assert bench.fake.files == {}
     await bench.store.put_status(batch, "queued")

@@ -342,7 +342,6 @@ FIELD_DESCRIPTIONS: Mapping[str, str] = {
     "JudgePause.until": "when the pause ends; null if there is none",
     "usage": "what it cost",
     "waiting_reason": "why workers do not take it: `rubric-differs` if they have another file of the rubric; else null",
-    "Failure.values": "what stands in the message, by name; null in results of older versions",
     "Fault.values": "what stands in the message, by name",
     "Problem.values": "what stands in the message, by name; a message among them is its `code` and `values`",
     "values": "whether human ratings or scores are analysed",
