@@ -1,6 +1,4 @@
-"""Measures responses: each item's reference metrics, or the reason why one cannot be had, and the report on them.
-
-Reference metrics of responses: what is read, each item's figures, and the report over all.
+"""Reference metrics of responses: what is read, each item's figures or why one cannot be had, and the report over all.
 
 The figures are those of the LFQA paper's table 1: Len; ROUGE-1/2/L and BERTScore against a reference; the perplexity of
 a causal language model on the response alone (A), after its question (QA) and after a random other question (RQA).

@@ -1,6 +1,6 @@
-"""`saiten serve`: the service over HTTP.
+"""`saiten serve`: the service over HTTP, or a private one for one caller.
 
-A private service for one caller. `saiten.private` starts it and holds the other ends of its two pipes.
+`saiten.private` starts a private one, and holds the other ends of its two pipes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A run that a caller sends as results: read one by one, and compared as a batch with the same results is.
+"""A run that a caller sends as its results, in place of the id of a batch.
 
-A run that a caller sends as its results, in place of the id of a batch.
+Results are read one by one, and compared as a batch with the same results is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Two runs side by side, the gate that makes a CI verdict of them, and the items and systems that differ most.
-
-The reliability of judges in comparisons and reports of gates.
-
-A sequence of builds that gates judge against one baseline, with one error rate for all of them.
+"""Two runs side by side, the gate that makes a CI verdict of them, the sequence of builds that gates judge with one
+error rate, and the items and systems that differ most.
 """
 
 from __future__ import annotations

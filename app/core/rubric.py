@@ -1,6 +1,5 @@
-"""Rubrics: versioned aspects, scales, level descriptions and composites, as data in several languages.
-
-Blended ratings, and the composites that a rubric declares over its aspects, such as SSA or LLM-MATE.
+"""Rubrics: versioned aspects, scales and level descriptions, as data in several languages, and composites over the
+aspects, such as SSA or LLM-MATE.
 """
 
 from __future__ import annotations

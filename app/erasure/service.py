@@ -1,7 +1,4 @@
-"""Erases everything of a project with certain metadata.
-
-Hashes or drops texts when their retention time is over, project by project.
-"""
+"""Erases everything of a project with certain metadata, and hashes or drops texts when their retention time is over."""
 
 from __future__ import annotations
 

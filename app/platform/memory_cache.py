@@ -1,6 +1,5 @@
-"""Call caches of one process: in its memory, none at all, or a short memory in front of a shared cache.
-
-Caches: of values that were read a few seconds ago, and of the replies of outside calls.
+"""Caches of one process: of values that were read a few seconds ago, and of the replies of outside calls, in its
+memory, not at all, or in a short memory in front of a shared cache.
 """
 
 from __future__ import annotations

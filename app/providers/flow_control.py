@@ -1,6 +1,5 @@
-"""Flow control in one process: admits calls by lane, places, rate limits and the pauses that the endpoint requests.
-
-Reads `Retry-After` as RFC 9110 (10.2.3) defines it, and as servers write it.
+"""Flow control in one process: admits calls by lane, places, rate limits and the pauses that the endpoint requests, in
+`Retry-After` (RFC 9110, 10.2.3) too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The interfaces of providers: judges, translators, encoders, text measures and batch modes, and their values.
-
-A batch in the provider's batch mode: its parts, the replies, and what must still be removed at the provider.
-"""
+"""The interfaces of providers: judges, translators, encoders, text measures and batch modes, and their values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The result of one candidate, as it is stored and read back.
-
-How a batch's results, and the cases of several, are sorted and filtered.
-"""
+"""The result of one candidate, as it is stored and read back, and how results and the cases of several runs are chosen."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""A batch as work: chunks that are leased to workers, and the results that come back.
-
-The queue of jobs for workers: its protocol, the pool that runs jobs, and an implementation within one process.
+"""A batch as work: chunks that are leased to workers, the results that come back, and the queue of jobs with the pool
+that runs them.
 """
 
 from __future__ import annotations

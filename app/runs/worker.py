@@ -3,7 +3,7 @@
 A batch resumes after a crash here. `_sweep` puts chunks whose lease has run out on the queue again, `_work_on` claims
 them, and the claim (`saiten_server.runs.store.leases`) finds the candidates that have no result yet.
 
-Ending a batch whose similarity baseline b̄ is the mean b of its own responses.
+A batch whose similarity baseline b̄ is the mean b of its own responses is blended at its end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Asking the judge for the reasons of a stored evaluation, for the API and the pages.
-
-The judge's reasons, asked for after it rated: a second evaluation, which changes no rating of the first.
-"""
+"""The judge's reasons, asked for after it rated: a second evaluation, which changes no rating of the first."""
 
 from __future__ import annotations
 

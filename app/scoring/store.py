@@ -1,6 +1,6 @@
 """Records of single evaluations, similarity baselines, and the answers stored under Idempotency-Keys.
 
-Values in columns of text, read without the limits of requests.
+What is stored is read without the limits of requests.
 """
 
 from __future__ import annotations

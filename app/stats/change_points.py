@@ -8,12 +8,11 @@ runs, and is larger for few, of which the noise is not known well: `python -m be
 lane without a change has one marked. A piece has at least two runs, and a run that is off alone, between two that are
 not, is left out: it is what a gate is for.
 
-How much the means of a bot's builds differ beyond what their items explain: the variance between builds.
-
-A judge that answers a little differently each night, sampled responses, or a changed machine move a whole build's mean.
-That shows in the differences of successive builds, which a lasting change of the level touches only once. Each squared
-difference is divided by its variance and counts at most CAP, so that one change or one odd build hardly moves the
-estimate (Huber's proposal 2; Rice 1984 for the differences).
+The variance between builds is how much the means of a bot's builds differ beyond what their items explain. A judge that
+answers a little differently each night, sampled responses, or a changed machine move a whole build's mean. That shows
+in the differences of successive builds, which a lasting change of the level touches only once. Each squared difference
+is divided by its variance and counts at most CAP, so that one change or one odd build hardly moves the estimate
+(Huber's proposal 2; Rice 1984 for the differences).
 """
 
 from __future__ import annotations

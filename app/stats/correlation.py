@@ -1,6 +1,4 @@
-"""Correlations of scores with ratings, and of aspects with each other.
-
-Whether a judge follows people: the figure that its badge rests on.
+"""Correlations of scores with ratings, and of aspects with each other; the figure that a judge's badge rests on.
 
 A judge that only tells a good system from a bad one says nothing of a response, so that responses are ranked within
 their systems, and these ranks are correlated. One person's ratings show only that the judge agrees with this person:

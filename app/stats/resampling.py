@@ -22,11 +22,10 @@ distributions (Janssen 1997, Chung & Romano 2013), unlike a signed-rank test. Ti
 made in blocks, and with very many clusters several are flipped together, which is a subgroup of all flips, so that the
 test keeps its level.
 
-What sign flips and permutations cannot see in few clusters: skewness, and changes that have not occurred yet.
-
-Flips of signs take the changes for symmetric. If nine dialogues in ten fall a little and one in ten rises by far, the
-mean stays as it is, and yet all of ten dialogues fall in a third of all samples: the flips give p = 0.002. Two checks
-give a p of their own, and the largest p counts.
+Sign flips and permutations of few clusters see neither skewness nor changes that have not occurred yet. Flips of signs
+take the changes for symmetric. If nine dialogues in ten fall a little and one in ten rises by far, the mean stays as it
+is, and yet all of ten dialogues fall in a third of all samples: the flips give p = 0.002. Two checks give a p of their
+own, and the largest p counts.
 
 - A skewed sample: the t statistic is corrected by the sample's third moment (Hall 1992), where that matters.
 - A sample that hardly varies: of n dialogues that all changed by d, others that change by r the other way may be

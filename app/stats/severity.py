@@ -9,12 +9,10 @@ far raters differ, which few raters cannot show. Ratings by those who rated one 
 
 Checked against ordinary and mixed models of statsmodels in the tests, and by `benchmarks.corrected_gate`.
 
-What to mend first: how far a fault that some conversations have lowers the mean rating of all of them.
-
-The weight of a fault is the share p of conversations with it times the difference d of the mean ratings without it and
-with it. As the mean of all is p times the mean with it plus 1 − p times the mean without it, p·d is also the mean
-without it less the mean of all. It describes, and does not show that the fault is the cause: what occurs with other
-faults has their weight too.
+What to mend first is told by how far a fault lowers the mean rating of all conversations. The weight of a fault is the
+share p of conversations with it times the difference d of the mean ratings without it and with it. As the mean of all
+is p times the mean with it plus 1 − p times the mean without it, p·d is also the mean without it less the mean of all.
+It describes, and does not show that the fault is the cause: what occurs with other faults has their weight too.
 """
 
 from __future__ import annotations

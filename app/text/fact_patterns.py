@@ -1,7 +1,5 @@
-"""The patterns by which facts are read, compiled with the word lists of conversation_words.json, and numbers that are
-written in digits, Han characters or Korean words.
-
-The word lists and the gazetteer of the rules over conversations, from conversation_words.json.
+"""The patterns by which facts are read, compiled with the word lists and the gazetteer of conversation_words.json, and
+numbers that are written in digits, Han characters or Korean words.
 """
 
 from __future__ import annotations

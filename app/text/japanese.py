@@ -1,8 +1,6 @@
 """敬体 or 常体, and misused honorifics: Japanese by the predicates that end its sentences.
 
-です, ます and ください are polite, other predicates plain.
-
-MeCab with unidic-lite, for everything that reads Japanese.
+です, ます and ください are polite, other predicates plain. MeCab with unidic-lite reads all Japanese.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Asks the judge for ratings of the frozen anchors, bypassing every cache, and compares them with the stored ones.
-
-A judge's ratings of the anchors, which its later ratings are compared with.
-"""
+"""Asks the judge for ratings of the frozen anchors, bypassing every cache, and compares them with the stored ones."""
 
 from __future__ import annotations
 

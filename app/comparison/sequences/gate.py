@@ -1,11 +1,10 @@
 """The verdict of a gate on the newest build of a sequence: each rule judged by all builds since the baseline.
 
-Is a drop that a sequence of builds found mended, and could skewed data have made it?
-
-The null is turned round: nothing changed since the drop was found. The newest 1, 2, 4, … builds are compared with those
-that it was found in, and with all from these on. The j-th build since may spend what night j may of alpha, so a bot
-that is as bad as it was is taken for mended in at most alpha of all sequences. Then little may be left of the drop: of
-the window and of the newest build alone at most half, and of the window no more than chance explains.
+Whether a drop that was found is mended: the null is turned round: nothing changed since the drop was found. The newest
+1, 2, 4, … builds are compared with those that it was found in, and with all from these on. The j-th build since may
+spend what night j may of alpha, so a bot that is as bad as it was is taken for mended in at most alpha of all
+sequences. Then little may be left of the drop: of the window and of the newest build alone at most half, and of the
+window no more than chance explains.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many requests each key made within the last minute, counted in Redis for all processes.
 
-Notices when Redis cannot be reached, and looks for it every few seconds, while the process does without it.
+A process notices when Redis cannot be reached, does without it, and looks for it every few seconds.
 """
 
 from __future__ import annotations

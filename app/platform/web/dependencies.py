@@ -1,6 +1,5 @@
-"""FastAPI dependencies that several routes share: the container, the caller's rights, and notes in the audit log.
-
-Answers whose sentences are in the caller's language.
+"""What several routes share: the container, the caller's rights, notes in the audit log, and answers in the caller's
+language.
 """
 
 from __future__ import annotations

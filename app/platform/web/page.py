@@ -1,6 +1,5 @@
-"""What all pages share: how they are rendered, errors as pages, files, forms, and the visitor with a session or key.
-
-Two texts side by side: what one has that the other lacks.
+"""What all pages share: how they are rendered, errors as pages, files, forms, the visitor with a session or key, and
+two texts side by side.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where rounds of human ratings are opened, and where raters get their responses and leave their ratings.
 
-Links by which raters rate in one round: stored hashed, shown once.
+The links by which raters rate in one round are stored hashed and shown once.
 """
 
 from __future__ import annotations
