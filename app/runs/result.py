@@ -1,4 +1,4 @@
-"""The result of one candidate, as it is stored and read back, and how results and the cases of several runs are chosen."""
+"""The result of one candidate, as it is stored and read back, and how results and cases of several runs are chosen."""
 
 from __future__ import annotations
 
