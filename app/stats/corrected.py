@@ -819,8 +819,8 @@ def refuse_large(observations: Observations, aspects: int) -> None:
             Message(
                 "corrected-most",
                 items=observations.units,
-                systems=tell_count(systems, "system"),
-                aspects=tell_count(aspects, "aspect"),
+                systems=tell_count(systems, "counted-system"),
+                aspects=tell_count(aspects, "counted-aspect"),
             ),
         )
 

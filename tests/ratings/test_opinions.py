@@ -136,7 +136,7 @@ async def test_columns_are_those_of_the_records(bench: Bench, seed: int, wanted:
 async def test_too_many_results_are_refused_in_the_readers_words(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     table = await fill(bench, draw_results(random.Random(1), 40), 40)
     opinions = judge_opinions(table)
-    for name, most in (("MOST_ROWS", 5), ("MOST_CELLS", 100), ("MOST_ASPECTS", 2)):
+    for name, most in (("MOST_READ_RATINGS", 5), ("MOST_CELLS", 100), ("MOST_ASPECTS", 2)):
         with monkeypatch.context() as patched:
             patched.setattr(reading, name, most)
             with pytest.raises(InvalidLines, match=r"^result \d+: .* (more than|are taken)"):
