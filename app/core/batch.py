@@ -34,6 +34,7 @@ BatchId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 BatchStatus = Literal["queued", "running", "paused", "completed", "cancelled"]
+ENDED_STATUSES: tuple[BatchStatus, ...] = ("completed", "cancelled")
 Mode = Literal["live", "provider-batch"]
 
 DEADLINE_HOURS: Mapping[Mode, float] = {"live": 24.0, "provider-batch": 48.0}

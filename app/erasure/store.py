@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from saiten_server.comparison.gates.store import GateStore
 from saiten_server.core import redaction
 from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy, TextKeeping
-from saiten_server.core.batch import EXPIRED
+from saiten_server.core.batch import ENDED_STATUSES, EXPIRED
 from saiten_server.core.evaluation import Record
 from saiten_server.core.model import key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
@@ -69,7 +69,6 @@ from saiten_server.runs.store.rows import (
     utc_now,
 )
 from saiten_server.runs.store.search import remove_index, remove_places
-from saiten_server.runs.store.views import ENDED_STATUSES
 from saiten_server.runs.summary import measure_failure, tally_results
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from saiten_server.scoring.store import STORED, read_candidate, read_evaluation, read_trace, replace_parts

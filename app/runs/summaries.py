@@ -10,7 +10,7 @@ from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import EXPIRED, Batch, Counts
+from saiten_server.core.batch import ENDED_STATUSES, EXPIRED, Batch, Counts
 from saiten_server.core.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS
 from saiten_server.core.errors import JudgeReplyInvalid, StoreError
 from saiten_server.core.rubric import Aspect, Rubric, range_of
@@ -369,7 +369,6 @@ def number_clusters(keys: Integers) -> tuple[Integers, bool]:
 NOT_COMPUTED = Intervals(results=0, clusters=None, measures={})
 FRAME_ROWS = 20_000
 """Results that are read at a time, in a twentieth of a second."""
-ENDED_STATUSES = ("completed", "cancelled")
 
 
 class Summaries:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from saiten.core.wording import title_run
 from saiten_server.analyses.charts.dependencies import DependencyLabels, build_dependencies
 from saiten_server.analyses.charts.intervals import IntervalLabels, build_correlation
-from saiten_server.core.batch import Batch, BatchFilter
+from saiten_server.core.batch import ENDED_STATUSES, Batch, BatchFilter
 from saiten_server.core.reports import (
     AgreementReport,
     AspectCorrelation,
@@ -23,7 +23,7 @@ from saiten_server.core.reports import (
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
 from saiten_server.explorer.pages.run import make_cell
-from saiten_server.explorer.pages.run_values import ENDED_STATUSES, is_missing, paint, state_of
+from saiten_server.explorer.pages.run_values import is_missing, paint, state_of
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import Speech, mark, query, speech_of

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from saiten_server.core.batch import Batch, Candidate, Entry, parts_of
+from saiten_server.core.batch import ENDED_STATUSES, Batch, Candidate, Entry, parts_of
 from saiten_server.core.conversation import texts_of_conversation
 from saiten_server.core.dialogue import Dialogue, Utterance, responder_of
 from saiten_server.core.errors import NotFound
@@ -38,7 +38,6 @@ from saiten_server.explorer.pages.exploration import (
     read_address_number,
     read_exploration,
 )
-from saiten_server.explorer.pages.run_values import ENDED_STATUSES
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query
 from saiten_server.platform.web.page import (

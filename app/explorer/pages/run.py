@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrectedRequest
-from saiten_server.core.batch import Batch
+from saiten_server.core.batch import ENDED_STATUSES, Batch
 from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.core.reliability import FEWEST_ITEMS, Reliability
 from saiten_server.core.reports import CorrectedAspect, CorrectedReport, Correlations
@@ -63,7 +63,7 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         before=befores.get(batch.id),
         **await describe_baseline(container, project, batch),
         may_write=may_write(request),
-        is_open=batch.status not in run_values.ENDED_STATUSES,
+        is_open=batch.status not in ENDED_STATUSES,
         advice=WHAT_TO_DO.get(batch.pause_reason or "", OTHERWISE) if batch.status == "paused" else None,
         bill=make_bill(batch),
         signatures=[(text, batch.signatures.get(text), explain_signature(text)) for text in signatures_of(batch)],
@@ -168,7 +168,7 @@ async def correct(
 ) -> PeopleScale | None:
     """The judge's means corrected by people's ratings; None where people rated nothing of it, or it has not ended."""
     service = container.ratings.service
-    if batch.status not in run_values.ENDED_STATUSES:
+    if batch.status not in ENDED_STATUSES:
         return None
     if not await service.ratings.of_batch(project, batch.id, after=-1, limit=1):
         return None

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from saiten_server.comparison.links.values import StoredLink
 from saiten_server.comparison.service import Examination
-from saiten_server.core.batch import Batch, BatchFilter
+from saiten_server.core.batch import ENDED_STATUSES, Batch, BatchFilter
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.web.language import Speech, mark
@@ -20,7 +20,6 @@ from saiten_server.runs.summary import SYSTEM
 if TYPE_CHECKING:
     from saiten_server.container import Container
 
-ENDED_STATUSES = ("completed", "cancelled")
 
 SPARE = 20
 """Extra runs to read if no system is named: no filter excludes those that name one."""

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from saiten_server.core.batch import ENDED_STATUSES
 from saiten_server.core.conversation import CODES, FINDING, KIND_CODES, FaultyTurns, list_codes
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
@@ -28,7 +29,6 @@ from saiten_server.runs.store.rows import (
     read_further,
     read_unrated,
 )
-from saiten_server.runs.store.views import ENDED_STATUSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import RowMapping, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from saiten_server.core.batch import ENDED_STATUSES
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.providers.ports import KeptReply, Leftover, LeftoverKind, ProviderPart
 from saiten_server.runs.store.rows import ROWS, utc_now
-from saiten_server.runs.store.views import ENDED_STATUSES
 
 JSON_COLUMNS = ("conceded", "parameters")
 

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from saiten_server.core.access import TextKeeping
-from saiten_server.core.batch import MOST_PAIRED, Batch, BatchFilter, BatchUsage, Counts
+from saiten_server.core.batch import ENDED_STATUSES, MOST_PAIRED, Batch, BatchFilter, BatchUsage, Counts
 from saiten_server.core.rubric import split_name
 from saiten_server.core.signature import read_signature
 from saiten_server.platform.sql import tables as t
@@ -211,7 +211,6 @@ def rate_of(row: Row[Any], finished: int, now: datetime) -> float | None:
     return count / seconds if seconds > 0 and count > 0 else None
 
 
-ENDED_STATUSES = ("completed", "cancelled")
 figure = t.result_figures.c
 
 
