@@ -1,0 +1,31 @@
+"""Which of two responses, or of two conversations, is better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Choice = Literal["first", "second", "tie"]
+"""Of the two as they are named; in a `ShownPair`, as they were shown."""
+
+
+@dataclass(frozen=True)
+class ShownPair:
+    """One look at two systems' responses to one item: `first` was shown before `second`. A pair that was judged in both
+    orders makes two of these.
+
+    `item` names what both answered, and `cluster` the dialogue that it is a turn of (the item itself where none is
+    known): pairs of one cluster are not independent. `rater` is a person; None stands for the judge. The lengths are in
+    characters, and `covariates` are of the first minus the second.
+    """
+
+    item: str
+    cluster: str
+    first: str
+    second: str
+    choice: Choice
+    rater: str | None = None
+    first_length: int | None = None
+    second_length: int | None = None
+    covariates: Mapping[str, float] = field(default_factory=dict)
