@@ -28,9 +28,9 @@ from saiten_server.core.reliability import STRONG
 from saiten_server.stats.correlation import find_tail
 from saiten_server.stats.correlation_intervals import (
     Coefficient,
+    CorrelationEstimate,
     Difference,
-    Estimate,
-    Levels,
+    GradedColumn,
     compare_estimates,
     describe_tables,
     estimate,
@@ -70,11 +70,11 @@ class Case:
 def find_latent(kind: Coefficient, scale: str, correlation: float) -> float:
     """The correlation of the normal values of which the coefficient is this one."""
     share = np.array(SHARES[scale])
-    levels = Levels(np.arange(len(share), dtype=np.float64), np.arange(len(share)), share)
+    levels = GradedColumn(np.arange(len(share), dtype=np.float64), np.arange(len(share)), share)
 
     def reach(latent: float) -> float:
         table = cut_table(tuple(SHARES[scale]), latent)
-        # Every level once: that is what `Levels` averages its values over.
+        # Every level once: that is what `GradedColumn` averages its values over.
         return float(describe_tables(kind, table[None], levels, levels)[0][0]) - correlation
 
     return float(brentq(reach, 0.0, 0.995, xtol=1e-4)) if correlation else 0.0
@@ -117,7 +117,7 @@ def follow(values: Floats, latent: float, cluster: Integers, alike: float, draw:
     return found
 
 
-def estimate_columns(kind: Coefficient, x: Floats, y: Floats, cluster: Integers) -> Estimate | None:
+def estimate_columns(kind: Coefficient, x: Floats, y: Floats, cluster: Integers) -> CorrelationEstimate | None:
     """The coefficient; None where a column is constant."""
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return None

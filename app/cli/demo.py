@@ -61,7 +61,7 @@ RATER = "simulated-{}"
 """Raters are counted from 1. No person has rated these runs, and the name says so wherever it shows."""
 
 
-class Answers(Value):
+class DemoAnswers(Value):
     """One dialogue context with its responses by build. A build that is not named answers as the one before it. `flaws`
     says by build what is wrong with its response; the simulated raters know it, the judge does not."""
 
@@ -158,7 +158,7 @@ def load_runs(folder: Traversable | None = None, *, rated: bool = True) -> list[
 def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[DemoRun]:
     """The runs of one file, system by system."""
     name, rubric = RUNS[file.name]
-    answers = validate_objects(file, read_objects(file), Answers)
+    answers = validate_objects(file, read_objects(file), DemoAnswers)
     for number, answer in enumerate(answers, start=1):
         if missing := [builds[0] for builds in BUILDS.values() if builds[0] not in answer.responses]:
             raise broken_line(file, number, f"has no response of {missing[0]}")

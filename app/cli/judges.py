@@ -29,7 +29,7 @@ from saiten_server.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from saiten_server.analyses.requests import AnalysisRequest
-    from saiten_server.cli.judging import Judged, Plan, Study
+    from saiten_server.cli.judging import JudgeRun, Plan, Study
     from saiten_server.core.reports import JudgesReport
 
 MOST_JUDGES = 32
@@ -139,7 +139,7 @@ def compare_judges(
 
 def ask_judges(
     study: Study | str, plan: Plan, request: AnalysisRequest, url: str | None, folder: Path | None
-) -> tuple[JudgesReport | None, list[Judged]]:
+) -> tuple[JudgesReport | None, list[JudgeRun]]:
     """The comparison with what became of each judge; the answers are in the folder, if there is one. Raises
     InvalidItems."""
     from saiten_server.cli.judging import Relay, relay_judges, run_judges
@@ -166,7 +166,7 @@ def require_written(plot: str | None, save: str | None) -> None:
         require_folder(save)
 
 
-def report_lost(judged: Sequence[Judged]) -> bool:
+def report_lost(judged: Sequence[JudgeRun]) -> bool:
     """Prints why judges failed; whether any did."""
     lost = [one for one in judged if one.failure is not None]
     for one in lost:
@@ -213,7 +213,7 @@ def save_records(report: JudgesReport, path: str | None) -> None:
                 target.write((escape_controls(json.dumps(record, ensure_ascii=False)) + "\n").encode())
 
 
-def print_estimates(judged: Sequence[Judged]) -> None:
+def print_estimates(judged: Sequence[JudgeRun]) -> None:
     """A row for each judge that can be asked."""
     rows = [
         (one.name, f"{found.calls:,}", f"{found.translated_characters:,}", figure(found.cost_usd, ".4f"))

@@ -128,7 +128,7 @@ class Study:
 
 
 @dataclass
-class Judged:
+class JudgeRun:
     """What became of a judge: its estimate, its batch, or why it has no scores. `name` is that of the scorer, and
     `options` make its batch."""
 
@@ -148,7 +148,7 @@ async def run_judges(
     *,
     environment: Mapping[str, str | None] | None = None,
     answered: Callable[[], None] = lambda: None,
-) -> tuple[JudgesReport | None, list[Judged]]:
+) -> tuple[JudgesReport | None, list[JudgeRun]]:
     """The report on every judge that was not lost, None where only estimates are wanted; and what became of each.
     `study` may be the id of a rated batch. `environment` is that of a private service; `answered` is called once all
     judges were asked, and may raise. Raises InvalidItems, also where the budget does not suffice, InvalidRequest,
@@ -199,7 +199,7 @@ async def run_judges(
 
 async def relay_judges(
     study: Study | str, plan: Plan, request: AnalysisRequest, relay: Relay, progress: Progress
-) -> tuple[JudgesReport | None, list[Judged]]:
+) -> tuple[JudgesReport | None, list[JudgeRun]]:
     """As `run_judges`, where those who answer a folder's questions are the judge. Raises InvalidItems too where the
     folder is not in order, or not all questions have an answer: then nothing is reported."""
     relay.refuse_faults()
@@ -234,7 +234,7 @@ async def check_study(service: Connection, study: Study, rubric: str, match: Map
             raise InvalidItems(tell("--match: the rubric {rubric} has no {name}", rubric=rubric, name=repr(name[:64])))
 
 
-def describe_judge(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged:
+def describe_judge(judge: Judge, plan: Plan, study: Study, info: Info) -> JudgeRun:
     """The judge with its name and the options of its batch."""
     model, path, samples = judge
     chosen = {"model": model, "samples": samples if samples > 1 else None, "temperature": plan.temperature}
@@ -250,7 +250,7 @@ def describe_judge(judge: Judge, plan: Plan, study: Study, info: Info) -> Judged
     )
     told = json.dumps([options, [found.value for found in study.items.values]], sort_keys=True)
     key = hashlib.sha256(told.encode()).hexdigest()[:32]
-    return Judged(name, {**options, "name": name, "metadata": {**own.get("metadata", {}), KEY: key}})
+    return JudgeRun(name, {**options, "name": name, "metadata": {**own.get("metadata", {}), KEY: key}})
 
 
 def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,18 +258,18 @@ def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def alive(judges: Iterable[Judged]) -> list[Judged]:
+def alive(judges: Iterable[JudgeRun]) -> list[JudgeRun]:
     """Those that are not lost."""
     return [judged for judged in judges if judged.failure is None]
 
 
-def require_one(judges: Sequence[Judged]) -> None:
+def require_one(judges: Sequence[JudgeRun]) -> None:
     """Raises SaitenError where every judge is lost."""
     if not alive(judges):
         raise saiten.SaitenError("; ".join(f"{judged.name}: {judged.failure}" for judged in judges))
 
 
-async def losing(judged: Judged, work: Any) -> None:
+async def losing(judged: JudgeRun, work: Any) -> None:
     """Does the work for one judge; what the service refuses loses that judge alone. Faults of the items are those of
     all, and raise InvalidItems."""
     try:
@@ -278,12 +278,12 @@ async def losing(judged: Judged, work: Any) -> None:
         judged.failure = error.detail
 
 
-def make_body(study: Study, judged: Judged) -> bytes:
+def make_body(study: Study, judged: JudgeRun) -> bytes:
     """The judge's batch as NDJSON."""
     return b"".join(map(write_line, [judged.options, *(found.value for found in study.items.values)]))
 
 
-async def estimate(service: Connection, study: Study, judged: Judged) -> None:
+async def estimate(service: Connection, study: Study, judged: JudgeRun) -> None:
     """What the judge would take."""
     body = make_body(study, judged)
     try:
@@ -297,7 +297,7 @@ async def estimate(service: Connection, study: Study, judged: Judged) -> None:
     judged.estimate = read(EstimateReport, answer.json())
 
 
-def share_budget(judges: Sequence[Judged], budget_usd: float | None) -> None:
+def share_budget(judges: Sequence[JudgeRun], budget_usd: float | None) -> None:
     """Gives each judge's batch its part of the budget, by the estimates: together they cannot pass it. Raises
     InvalidItems where it does not suffice, or a price is not known."""
     if budget_usd is None:
@@ -324,7 +324,7 @@ def share_budget(judges: Sequence[Judged], budget_usd: float | None) -> None:
         judged.options["budget_usd"] = budget_usd * (costs[judged.name] or 0.0) / total
 
 
-def tell_estimate(judges: Sequence[Judged], items: int) -> None:
+def tell_estimate(judges: Sequence[JudgeRun], items: int) -> None:
     """Says on standard error what all would take."""
     found = [judged.estimate for judged in judges if judged.estimate is not None]
     costs = [one.cost_usd for one in found]
@@ -341,7 +341,7 @@ def tell_estimate(judges: Sequence[Judged], items: int) -> None:
     )
 
 
-async def begin(service: Connection, study: Study, judged: Judged) -> None:
+async def begin(service: Connection, study: Study, judged: JudgeRun) -> None:
     """The judge's batch: the one that an earlier call made, taken up again, or a new one."""
     key = judged.options["metadata"][KEY]
     kept = read_all(Batch, await service.batches(**{f"metadata.{KEY}": key}))
@@ -363,7 +363,7 @@ def has_little(batch: Batch, budget_usd: float | None) -> bool:
     return budget_usd is None or budget_usd > batch.budget_usd
 
 
-async def post_ratings(service: Connection, study: Study, judges: Sequence[Judged]) -> None:
+async def post_ratings(service: Connection, study: Study, judges: Sequence[JudgeRun]) -> None:
     """Posts the ratings of a file as those of the first batch's items; in all others they count for the same
     responses."""
     first = next((judged.batch for judged in judges if judged.batch is not None), None)
@@ -373,7 +373,7 @@ async def post_ratings(service: Connection, study: Study, judges: Sequence[Judge
         await post_pieces(study.ratings, service)
 
 
-async def finish(service: Connection, judged: Judged, progress: Progress) -> None:
+async def finish(service: Connection, judged: JudgeRun, progress: Progress) -> None:
     """Waits for the judge's batch."""
     if judged.batch is None:
         return

@@ -306,7 +306,7 @@ def correct_alone(run: ComparedRun, key: MeasureKey, alpha: float, looks: Looks)
 
 
 @dataclass(frozen=True)
-class Finding:
+class RuleCheck:
     """What one check of a rule found."""
 
     code: str
@@ -314,15 +314,15 @@ class Finding:
     told: Sequence[Message]
 
 
-def lack(*told: Message) -> Finding:
+def lack(*told: Message) -> RuleCheck:
     """The finding that the data are not sufficient."""
-    return Finding("not-enough-data", "inconclusive", told)
+    return RuleCheck("not-enough-data", "inconclusive", told)
 
 
 NO_BLENDED = Message("no-blended-ratings")
 
 
-def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, alpha: float, tests: int) -> Finding:
+def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, alpha: float, tests: int) -> RuleCheck:
     """Whether the corrected mean fell, or the rate of faulty turns rose, beyond chance, and as observed by more than is
     tolerated."""
     found, tolerated = pair.difference, one.rule.most or 0.0
@@ -336,21 +336,21 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
     if told.p_adjusted >= alpha:
         return weigh_evidence(one, found, told, change, pair.level(alpha / tests))
     if -found.difference > tolerated:
-        return Finding(find_word(one), "fail", [Message("beyond-tolerated", change=change, tolerated=tolerated)])
+        return RuleCheck(find_word(one), "fail", [Message("beyond-tolerated", change=change, tolerated=tolerated)])
     better = Message("better", change=change)
     within = Message("no-more-than-tolerated", change=change, tolerated=tolerated)
-    return Finding("held", "pass", [better if found.difference > 0 else within])
+    return RuleCheck("held", "pass", [better if found.difference > 0 else within])
 
 
 def weigh_evidence(
     one: PlannedRule, found: Differing, told: CorrectedMeasure, change: Message, level: float
-) -> Finding:
+) -> RuleCheck:
     """No significant change: that means something only where a drop that matters would have been seen."""
     detectable, wanted = find_reach(found, level), one.must_detect or one.rule.most or 0.0
     none = Message(f"no-significant-{find_word(one)}", change=change)
     seen = Message("seen", size=write_figure(detectable))
     if detectable <= wanted:
-        return Finding("held", "pass", [none, seen])
+        return RuleCheck("held", "pass", [none, seen])
     fewest = min(told.rated_baseline, told.rated_candidate)
     if told.shared is not None:
         fewest = min(told.shared.baseline, told.shared.candidate)
@@ -398,7 +398,7 @@ def tell_judge_alone(pair: CorrectedPair, *, rises: bool) -> str:
     return write_figure(0.0 - difference if rises else difference, signed=True)
 
 
-def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
+def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> RuleCheck:
     """Whether the corrected mean reaches the minimum: it fails, and passes, only where that is shown."""
     least, found = one.rule.min_mean or 0.0, pair.after
     if one.key[0] == "blended":
@@ -413,13 +413,13 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> Finding:
     if len(found.sample.raters) == 1:
         return lack(Message("one-rater-is-not-enough", mean=mean))
     if own.mean < least and high < least:
-        return Finding("below-minimum", "fail", [mean])
+        return RuleCheck("below-minimum", "fail", [mean])
     shortfall = one.shortfall or 0.0
     margin = found.corrected.find_margin(options.alpha, normal=False)
     power = reach(options.alpha, own.freedom) - find_quantile(own.freedom, options.alpha)
     detectable = margin + power * found.corrected.error
     if own.mean >= least and (low >= least or detectable <= shortfall):
-        return Finding("held", "pass", [mean])
+        return RuleCheck("held", "pass", [mean])
     aim = shortfall if own.mean >= least else least - own.mean
     return lack(tell_needed(mean, found.corrected, options, rated, aim / detectable))
 
@@ -447,12 +447,12 @@ def tell_needed(mean: Message, estimate: Estimate, options: CorrectionOptions, r
     return Message("ratings-would-tell", mean=mean, ratings=ceil(rated * shrinking / left))
 
 
-def join_reasons(one: PlannedRule, found: Sequence[Finding], notes: Sequence[Message | str] = ()) -> GateReason:
+def join_reasons(one: PlannedRule, found: Sequence[RuleCheck], notes: Sequence[Message | str] = ()) -> GateReason:
     """The findings of one rule as a reason, with what a reader should know of the figures: the worst decides."""
     order = ("fail", "inconclusive", "pass")
     ranked = sorted(found, key=lambda finding: order.index(finding.verdict))
     if not ranked:
-        ranked = [Finding("no-values", "inconclusive", [NEITHER_HAS_VALUES])]
+        ranked = [RuleCheck("no-values", "inconclusive", [NEITHER_HAS_VALUES])]
     return GateReason.model_validate(
         {
             "code": ranked[0].code,

@@ -56,7 +56,7 @@ class VerdictPart:
         return replace(self, span=(start + by, end + by))
 
 
-class Fault(NamedTuple):
+class NamedFault(NamedTuple):
     """A faulty turn as the judge names it. Kind and reason are None if the rubric has no kinds."""
 
     turn: int
@@ -265,7 +265,7 @@ def uncover(reply: str) -> tuple[int, int]:
 
 
 Rating = int | Unrated
-Faults = tuple[Fault, ...] | Unrated
+Faults = tuple[NamedFault, ...] | Unrated
 """The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
 kind."""
 
@@ -407,7 +407,7 @@ def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> Faults:
         return off_scale(Message("verdict-turn-unknown", turn=strange[:12]))
     if len(set(named)) < len(named):
         return off_scale(Message("verdict-turn-twice"))
-    return tuple(Fault(turn) for turn in sorted(known[turn] for turn in named))
+    return tuple(NamedFault(turn) for turn in sorted(known[turn] for turn in named))
 
 
 def assign_faults(
@@ -421,11 +421,11 @@ def assign_faults(
     wrong = placed if isinstance(placed, Unrated) else check_entries(listed, set(reading.ratings), kinds)
     if wrong is not None:
         return MappingProxyType(dict.fromkeys(rated, wrong))
-    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    found: dict[str, list[NamedFault]] = {name: [] for name in rated}
     for entry in sorted(listed, key=lambda entry: known[entry.turn]):
         for name in entry.aspects:
             if name in found:
-                found[name].append(Fault(known[entry.turn], entry.kind, entry.reason))
+                found[name].append(NamedFault(known[entry.turn], entry.kind, entry.reason))
     return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
 
 
@@ -460,7 +460,7 @@ def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Fau
     usable = [names for names in samples if names and not any(isinstance(one, Unrated) for one in names.values())]
     if not usable:
         return MappingProxyType({name: names[name] for names in reversed(samples) for name in names})
-    found: dict[str, list[Fault]] = {name: [] for name in rated}
+    found: dict[str, list[NamedFault]] = {name: [] for name in rated}
     listed = [by_turn(names) for names in usable]
     for turn in sorted({turn for turns in listed for turn in turns}):
         named = [turns[turn] for turns in listed if turn in turns]
@@ -471,16 +471,16 @@ def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Fau
     return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
 
 
-def by_turn(names: Mapping[str, Faults]) -> dict[int, tuple[Fault, set[str]]]:
+def by_turn(names: Mapping[str, Faults]) -> dict[int, tuple[NamedFault, set[str]]]:
     """The faults of one sample by turn, each with its aspects."""
-    found: dict[int, tuple[Fault, set[str]]] = {}
+    found: dict[int, tuple[NamedFault, set[str]]] = {}
     for name, faults in names.items():
         for fault in () if isinstance(faults, Unrated) else faults:
             found.setdefault(fault.turn, (fault, set()))[1].add(name)
     return found
 
 
-def settle_fault(named: Sequence[tuple[Fault, set[str]]]) -> tuple[Fault, set[str]]:
+def settle_fault(named: Sequence[tuple[NamedFault, set[str]]]) -> tuple[NamedFault, set[str]]:
     """What several samples say of one turn, as one fault with its aspects."""
     kinds = [fault.kind for fault, _ in named]
     fault, own = max(named, key=lambda one: kinds.count(one[0].kind))

@@ -67,7 +67,7 @@ class RecentValues(Generic[Key, Value]):
         self._seen.pop(key, None)
 
 
-class Turn(Enum):
+class Caller(Enum):
     """Who makes the call for a key without a reply."""
 
     CALL = "call"
@@ -86,14 +86,14 @@ class CallCache(ABC):
     @abstractmethod
     async def get(self, key: str) -> bytes | None: ...
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Caller:
         """The reply, or whose turn it is to make the call. An entry equal to `refused` counts as missing.
 
-        After `Turn.CALL` the caller must call `put` or `leave`. After `Turn.WAIT` it claims again from time to time,
-        until the other process puts, leaves or dies. A cache that no other process shares never returns WAIT.
+        After `Caller.CALL` the caller must call `put` or `leave`. After `Caller.WAIT` it claims again from time to
+        time, until the other process puts, leaves or dies. A cache that no other process shares never returns WAIT.
         """
         kept = await self.get(key)
-        return Turn.CALL if kept is None or kept == refused else kept
+        return Caller.CALL if kept is None or kept == refused else kept
 
     @abstractmethod
     async def put(self, key: str, value: bytes) -> None:
@@ -196,7 +196,7 @@ class NearCallCache(CallCache):
         self._hold(key, found, asked_at, forgotten)
         return found
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Caller:
         near = self._find(key)
         if near is not None and near != refused:
             return near

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from saiten_server.platform.memory_cache import CallCache, Turn
+from saiten_server.platform.memory_cache import CallCache, Caller
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.ports import RequestScope
 
@@ -104,7 +104,7 @@ class CachedCalls:
         """A valid reply from the cache or from another process; None if this process must make the call."""
         refused: bytes | None = None
         ends_at, pause = asyncio.get_running_loop().time() + self._max_wait_seconds, SHORTEST_POLL_SECONDS
-        while (found := await self._cache.claim(key, refused)) is not Turn.CALL:
+        while (found := await self._cache.claim(key, refused)) is not Caller.CALL:
             if isinstance(found, bytes):
                 if accept(found):
                     return found

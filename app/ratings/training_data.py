@@ -48,7 +48,7 @@ class TrainingCandidate:
 
 
 @dataclass(frozen=True)
-class Conversation:
+class JudgeCall:
     """One call of the judge with the reply that people's ratings ask for. `candidate` is the candidate's position."""
 
     candidate: int
@@ -76,7 +76,7 @@ class Curriculum:
     """The training conversations. `unrated` counts candidates without a rating, `incomplete` labels that rate
     only some of the aspects of one call."""
 
-    conversations: list[Conversation] = field(default_factory=list)
+    conversations: list[JudgeCall] = field(default_factory=list)
     unrated: int = 0
     incomplete: int = 0
 
@@ -196,7 +196,7 @@ def build_curriculum(
                     reply = write_reply(aspects, given, language, structured=structured, addressed=suspected)
                     texts = {"system": system, "user": user, "assistant": reply}
                     messages = tuple({"role": role, "content": content} for role, content in texts.items())
-                    made.conversations.append(Conversation(position, aspects, given, messages))
+                    made.conversations.append(JudgeCall(position, aspects, given, messages))
                 else:
                     made.incomplete += bool(given)
     return made

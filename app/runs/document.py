@@ -14,7 +14,7 @@ from saiten_server.core.errors import MOST_FAULTS, RubricRequired
 from saiten_server.core.evaluation import texts_of
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, clip, fields_of, name_line, suggest, validate
-from saiten_server.runs.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
+from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, TooLarge, read_object
 
 ITEMS = "items"
 BLANK = b" \t\r"
@@ -144,7 +144,7 @@ class Document:
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft = draft
         self._maximum = limits.body_bytes
-        self._window = Window(self._maximum)
+        self._window = ReceivedText(self._maximum)
         self._events: Iterator[Member | Element | None] = read_object(self._window, ITEMS)
         self._options: dict[str, Any] = {}
         self._items: Any = None

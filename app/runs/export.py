@@ -109,12 +109,12 @@ async def stream_parquet(
             yield piece
 
 
-def keep_page(page: Sequence[Result], columns: Sequence[Column], rows: IO[bytes]) -> int:
+def keep_page(page: Sequence[Result], columns: Sequence[TableColumn], rows: IO[bytes]) -> int:
     """Appends the rows of the results to the file; returns their bytes."""
     return rows.write(pickle.dumps(cut_rows(page, columns)))
 
 
-def write_parquet(columns: Sequence[Column], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
+def write_parquet(columns: Sequence[TableColumn], rows: IO[bytes], table: IO[bytes], group_rows: int) -> None:
     """Writes the table of these pages of rows, so many of them in a group, and goes to its start."""
     from saiten.core.formats.parquet import write_table
 
@@ -136,7 +136,7 @@ USAGE: dict[str, Kind] = {"judge_calls": int, "prompt_tokens": int, "completion_
 Reader = Callable[[Evaluation], Cell]
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """What a table has of each result: `read` gives a value of that kind, or None."""
 
     name: str
@@ -144,7 +144,7 @@ class Column(NamedTuple):
     read: Callable[[Result], Cell]
 
 
-def cut_rows(page: Sequence[Result], columns: Sequence[Column]) -> list[list[Cell]]:
+def cut_rows(page: Sequence[Result], columns: Sequence[TableColumn]) -> list[list[Cell]]:
     """The rows of the results."""
     return [[column.read(result) for column in columns] for result in page]
 
@@ -154,7 +154,7 @@ def read_kinds(evaluation: Evaluation) -> Cell:
     return name_kinds(evaluation.findings or ())
 
 
-def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) -> list[Column]:
+def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) -> list[TableColumn]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
     `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
     readers: list[tuple[str, Kind, Reader]] = [
@@ -174,19 +174,21 @@ def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) 
     shared = COMPACT.encode(options.metadata) if options.metadata else None
     spoken = ("turns", "persona", "goal") if rubric.unit == "conversation" else ("context", "response")
     return [
-        Column("item", str, lambda result: result.entry.item),
-        *(Column(TEXT_COLUMNS[name], str, partial(read_text, name)) for name in spoken if texts),
-        Column("position", int, lambda result: result.entry.position),
-        Column("candidate", int, lambda result: result.entry.candidate),
-        Column("status", str, lambda result: result.status),
-        *(Column(name, kind, of_evaluation(read)) for name, kind, read in readers),
-        Column("failure.code", str, lambda result: result.failure.code if result.failure else None),
-        Column("failure.detail", str, lambda result: result.failure.detail if result.failure else None),
-        Column("metadata", str, of_evaluation(lambda one: COMPACT.encode(one.metadata) if one.metadata else None)),
-        Column("reliability", str, of_evaluation(lambda one: str(one.reliability.detail) if one.reliability else None)),
-        Column("dialogue", str, lambda result: result.entry.dialogue),
-        Column("cluster", str, lambda result: result.entry.cluster),
-        Column(BATCH_METADATA, str, lambda _: shared),
+        TableColumn("item", str, lambda result: result.entry.item),
+        *(TableColumn(TEXT_COLUMNS[name], str, partial(read_text, name)) for name in spoken if texts),
+        TableColumn("position", int, lambda result: result.entry.position),
+        TableColumn("candidate", int, lambda result: result.entry.candidate),
+        TableColumn("status", str, lambda result: result.status),
+        *(TableColumn(name, kind, of_evaluation(read)) for name, kind, read in readers),
+        TableColumn("failure.code", str, lambda result: result.failure.code if result.failure else None),
+        TableColumn("failure.detail", str, lambda result: result.failure.detail if result.failure else None),
+        TableColumn("metadata", str, of_evaluation(lambda one: COMPACT.encode(one.metadata) if one.metadata else None)),
+        TableColumn(
+            "reliability", str, of_evaluation(lambda one: str(one.reliability.detail) if one.reliability else None)
+        ),
+        TableColumn("dialogue", str, lambda result: result.entry.dialogue),
+        TableColumn("cluster", str, lambda result: result.entry.cluster),
+        TableColumn(BATCH_METADATA, str, lambda _: shared),
     ]
 
 

@@ -50,7 +50,7 @@ Reading = Generator[None, None, T]
 """Yields None whenever it needs more text, and returns the value read."""
 
 
-class Window:
+class ReceivedText:
     """The part of a document that has been received but not read; a value may have at most `value_bytes`."""
 
     def __init__(self, value_bytes: int) -> None:
@@ -157,7 +157,7 @@ class Window:
         return self._lines + lines, position - self._text.rfind("\n", 0, position) - 1
 
 
-def read_object(window: Window, streamed: str) -> Iterator[Member | Element | None]:
+def read_object(window: ReceivedText, streamed: str) -> Iterator[Member | Element | None]:
     """Every member of the document's object. Where that with the key `streamed` is a list, it comes as a Member that is
     empty, then its elements. Yields None where more text is needed. Raises StrictJSONError, TooLarge for a value that
     is, and IsAList at a list's first character."""
@@ -180,7 +180,7 @@ def read_object(window: Window, streamed: str) -> Iterator[Member | Element | No
         raise window.error("Extra data")
 
 
-def read_key(window: Window, seen: set[str]) -> Reading[str]:
+def read_key(window: ReceivedText, seen: set[str]) -> Reading[str]:
     """The next key, with its colon; raises StrictJSONError where it was `seen` before."""
     if (yield from window.peek()) != '"':
         raise window.error("Expecting property name enclosed in double quotes")
@@ -192,7 +192,7 @@ def read_key(window: Window, seen: set[str]) -> Reading[str]:
     return key
 
 
-def read_list(window: Window, name: str) -> Iterator[Element | None]:
+def read_list(window: ReceivedText, name: str) -> Iterator[Element | None]:
     """Every element of the list that begins here; None where more text is needed."""
     yield from window.take("[", "a list")
     if (yield from window.peek()) == "]":

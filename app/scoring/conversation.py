@@ -42,7 +42,7 @@ from saiten_server.core.evaluation import (
 )
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.sentences import in_english, pass_on
-from saiten_server.judging.verdict import Fault, Faults, Rating
+from saiten_server.judging.verdict import Faults, NamedFault, Rating
 from saiten_server.platform.helpers import Helpers
 from saiten_server.platform.tasks import run_few, run_together
 from saiten_server.platform.threads import Checkpoint
@@ -437,13 +437,13 @@ def add_faults(verdict: Verdict) -> Faults:
     if not valid:
         missing = (turns for turns in verdict.turns if isinstance(turns, Unrated))
         return next(missing, Unrated(reason="missing", **in_english(Message("judge-named-no-turns"))))
-    named: dict[int, list[Fault]] = {}
+    named: dict[int, list[NamedFault]] = {}
     for fault in (fault for faults in valid for fault in faults):
         named.setdefault(fault.turn, []).append(fault)
     return tuple(commonest(named[turn]) for turn in sorted(named) if 2 * len(named[turn]) > len(valid))
 
 
-def commonest(faults: Sequence[Fault]) -> Fault:
+def commonest(faults: Sequence[NamedFault]) -> NamedFault:
     """Of several samples' faults at one turn the first of the kind that most of them name."""
     kinds = [fault.kind for fault in faults]
     return max(faults, key=lambda fault: kinds.count(fault.kind))

@@ -92,7 +92,7 @@ class ChangePoint:
 
 
 @dataclass(frozen=True)
-class Levels:
+class LevelChanges:
     """The changes of a series' level, in the order of the runs, and the standard deviation between builds that the
     runs' own errors do not explain: `noise`, in scale points; None for fewer runs than can be searched."""
 
@@ -105,7 +105,7 @@ def find_change_points(means: Sequence[float], errors: Sequence[float]) -> list[
     return find_levels(means, errors).changes
 
 
-def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
+def find_levels(means: Sequence[float], errors: Sequence[float]) -> LevelChanges:
     """The changes of the level of at most MOST_SERIES_RUNS runs, and the noise between them. `errors` are the means'
     standard errors; one below their median counts as the median, since of few dialogues a small one is luck, and zero
     where all ratings of a run were the same. Raises ValueError for anything else. n runs take time of order n²."""
@@ -113,7 +113,7 @@ def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
     if values.shape != known.shape or len(values) > MOST_SERIES_RUNS or not np.isfinite([values, known]).all():
         raise ValueError(f"at most {MOST_SERIES_RUNS} finite means with as many errors can be searched")
     if len(values) < 2 * FEWEST_RUNS or not (known > 0).any():
-        return Levels([], None)
+        return LevelChanges([], None)
     own = np.maximum(known, np.median(known[known > 0])) ** 2
     noise = float(estimate_noise(np.diff(values) ** 2, own[1:] + own[:-1]))
     variances = own + noise
@@ -129,7 +129,7 @@ def find_levels(means: Sequence[float], errors: Sequence[float]) -> Levels:
     changes = [
         replace(one, at=places[one.at], earliest=places[one.earliest], latest=places[one.latest]) for one in found
     ]
-    return Levels(changes, sqrt(noise))
+    return LevelChanges(changes, sqrt(noise))
 
 
 def find_penalty(runs: int) -> float:

@@ -32,7 +32,7 @@ from saiten_server.core.reports import (
 )
 from saiten_server.core.validation import clip
 from saiten_server.stats.agreement import FEW_RATERS, NamedRatings, compare_raters, named_ratings, tabulate_pairs
-from saiten_server.stats.correlation_intervals import COEFFICIENTS, Estimate, estimate, estimate_within
+from saiten_server.stats.correlation_intervals import COEFFICIENTS, CorrelationEstimate, estimate, estimate_within
 from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first, number_keys
 from saiten_server.stats.resampling import count_clusters
 from saiten_server.stats.statistics import (
@@ -85,7 +85,9 @@ def follow_people(observations: Observations, rating: str, scores: Floats, both:
     )
 
 
-def estimate_units(observations: Observations, rating: str, scores: Floats, units: Integers) -> Estimate | Message:
+def estimate_units(
+    observations: Observations, rating: str, scores: Floats, units: Integers
+) -> CorrelationEstimate | Message:
     """The correlation of these units within their systems, or why there is none."""
     if len(units) < FEWEST_CORRELATED:
         return ONE_RATER
@@ -224,7 +226,7 @@ def correlations(x: Floats, y: Floats) -> tuple[dict[str, Any], dict[str, Messag
     return {"spearman": float(spearman(x, y)), "pearson": float(pearson(x, y)), "kendall": kendall(x, y)}, {}
 
 
-def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, Any]) -> dict[str, Estimate]:
+def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, Any]) -> dict[str, CorrelationEstimate]:
     """The coefficients of two columns of shape (n,) that have a figure, with what their intervals are computed from."""
     return {
         name: estimate(name, x, y, cluster, figures[name]) for name in COEFFICIENTS if figures.get(name) is not None

@@ -76,7 +76,7 @@ TOO_ALIKE = Message("too-alike", others=FEWEST_RARE - 1)
 
 
 @dataclass(frozen=True)
-class Levels:
+class GradedColumn:
     """A column of shape (n,): the level of each value, from 0 in ascending order, and each level's share."""
 
     values: Floats
@@ -93,7 +93,7 @@ class Levels:
         return centred / sqrt(float(centred**2 @ self.share))
 
 
-def find_levels(values: Floats, most: int | None = None) -> Levels:
+def find_levels(values: Floats, most: int | None = None) -> GradedColumn:
     """The levels of a column of shape (n,). Of more than `most` different values neighbours are joined, rare ones
     rather than frequent ones."""
     _, code, held = np.unique(values, return_inverse=True, return_counts=True)
@@ -101,7 +101,7 @@ def find_levels(values: Floats, most: int | None = None) -> Levels:
         weight = np.sqrt(held)
         middle = (np.cumsum(weight) - weight / 2) / weight.sum()
         code = np.unique(np.floor(middle * most), return_inverse=True)[1][code]
-    return Levels(values, code, np.bincount(code) / len(code))
+    return GradedColumn(values, code, np.bincount(code) / len(code))
 
 
 def find_grades(share: Floats) -> Floats:
@@ -130,7 +130,7 @@ def join_margins(p: Floats, q: Floats) -> Floats:
     return tables
 
 
-def describe_tables(kind: Coefficient, tables: Floats, x: Levels, y: Levels) -> tuple[Floats, Floats]:
+def describe_tables(kind: Coefficient, tables: Floats, x: GradedColumn, y: GradedColumn) -> tuple[Floats, Floats]:
     """The coefficient of each table, shape (tables,), and how far each of its cells moves it, shape (tables, k, l)."""
     p, q = x.share, y.share
     if kind == "pearson":
@@ -201,7 +201,7 @@ def move_spearman(x: Floats, y: Floats, stratum: Integers) -> tuple[float, Float
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CorrelationEstimate:
     """A correlation of n items in clusters, with what its intervals are computed from. `influence`, of shape (n,), says
     how far each item moves the value. `x` and `y` are the columns, or their grades within strata; `kind` is what it is
     of these. `cluster` numbers from 0 without gaps. `rare` is how many clusters hold another value than the most
@@ -309,7 +309,7 @@ def count_alike(moves: Floats) -> float:
     return max(2.0, 2 / uneven) if uneven > 2 / LARGE else LARGE
 
 
-def estimate(kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: float) -> Estimate:
+def estimate(kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: float) -> CorrelationEstimate:
     """The coefficient, which is `value`, of two columns that vary; shapes (n,)."""
     whole = np.zeros(len(x), dtype=np.int64)
     if kind == "pearson":
@@ -318,17 +318,17 @@ def estimate(kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: 
         influence = move_kendall(x, y)
     else:
         influence = move_spearman(x, y, whole)[1]
-    return Estimate(kind, value, influence, x, y, cluster, count_rare(x, y, cluster, whole))
+    return CorrelationEstimate(kind, value, influence, x, y, cluster, count_rare(x, y, cluster, whole))
 
 
-def estimate_within(x: Floats, y: Floats, cluster: Integers, stratum: Integers) -> Estimate:
+def estimate_within(x: Floats, y: Floats, cluster: Integers, stratum: Integers) -> CorrelationEstimate:
     """Spearman's ρ of two columns of which one stratum at least has both varying; `stratum`, of shape (n,), numbers
     from 0 without gaps. Items are ranked within their strata, and all are correlated together."""
     strata, rare = int(stratum.max()) + 1, count_rare(x, y, cluster, stratum)
     value, influence, u, v = move_spearman(x, y, stratum)
     if strata == 1:
-        return Estimate("spearman", value, influence, x, y, cluster, rare)
-    return Estimate("pearson", value, influence, u, v, cluster, rare, strata)
+        return CorrelationEstimate("spearman", value, influence, x, y, cluster, rare)
+    return CorrelationEstimate("pearson", value, influence, u, v, cluster, rare, strata)
 
 
 def count_rare(x: Floats, y: Floats, cluster: Integers, stratum: Integers) -> int:
@@ -390,7 +390,7 @@ class Difference:
     p: float
 
 
-def compare_estimates(one: Estimate, other: Estimate) -> Difference | Message:
+def compare_estimates(one: CorrelationEstimate, other: CorrelationEstimate) -> Difference | Message:
     """How far two correlations of the same items lie apart (Zou 2007), or why that is not known. p is the least level
     whose interval leaves out 0, where margins grow with the quantile.
 

@@ -19,7 +19,7 @@ from saiten_server.core.reports import AspectScorers, JudgesReport, ScorerCorrel
 from saiten_server.core.validation import clip
 from saiten_server.stats.agreement import confuse
 from saiten_server.stats.correlation import NO_FIGURE, ceiling_of, correlations, estimate_all, values_by_unit
-from saiten_server.stats.correlation_intervals import COEFFICIENTS, Difference, Estimate, compare_estimates
+from saiten_server.stats.correlation_intervals import COEFFICIENTS, CorrelationEstimate, Difference, compare_estimates
 from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Integers, Observations, number_first
 from saiten_server.stats.resampling import count_clusters
 from saiten_server.stats.statistics import adjust_holm, settled_means
@@ -115,7 +115,7 @@ def compare_aspect(observations: Observations, rating: str, columns: Mapping[str
     # In an order that does not hang on that of the lines.
     units = observations.unit_order[common[observations.unit_order]]
     y, cluster = means[units], number_first(observations.unit_cluster[units])
-    ranked: dict[str, Estimate] = {}
+    ranked: dict[str, CorrelationEstimate] = {}
     scorers: dict[str, ScorerCorrelation] = {}
     for scorer, scores in values.items():
         found, by_rank = describe_scorer(scores[units], y, cluster)
@@ -142,7 +142,7 @@ def rank_scorer(found: ScorerCorrelation) -> float:
     return 2.0 if found.spearman is None else -found.spearman
 
 
-def describe_scorer(x: Floats, y: Floats, cluster: Integers) -> tuple[ScorerCorrelation, Estimate | None]:
+def describe_scorer(x: Floats, y: Floats, cluster: Integers) -> tuple[ScorerCorrelation, CorrelationEstimate | None]:
     """A scorer's coefficients with intervals, and what its Spearman is compared by; None where it has none."""
     figures, undefined = correlations(x, y)
     estimates = estimate_all(x, y, cluster, figures)
@@ -154,7 +154,7 @@ def describe_scorer(x: Floats, y: Floats, cluster: Integers) -> tuple[ScorerCorr
     return ScorerCorrelation(**figures, undefined=undefined), estimates.get("spearman")
 
 
-def compare_pairs(ranked: Mapping[str, Estimate], ordered: Sequence[str]) -> Iterator[ScorerDifference]:
+def compare_pairs(ranked: Mapping[str, CorrelationEstimate], ordered: Sequence[str]) -> Iterator[ScorerDifference]:
     """Every pair that has both figures, the better one first; p is adjusted over the pairs (Holm 1979)."""
     pairs = list(combinations([scorer for scorer in ordered if scorer in ranked], 2))
     compared = [compare_estimates(ranked[better], ranked[worse]) for better, worse in pairs]

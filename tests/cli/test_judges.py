@@ -18,7 +18,7 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.items import choose_reading
 from saiten.reading import read
 from saiten_server.cli.judges import compare_judges
-from saiten_server.cli.judging import Judged, has_little, read_study, share_budget
+from saiten_server.cli.judging import JudgeRun, has_little, read_study, share_budget
 from tests.support.command import saiten, served
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, candidate_of, complete, status, verdict_of
 from tests.support.gate_files import judged_by, write_items, write_lines
@@ -150,12 +150,12 @@ def test_ratings_that_concern_no_item_are_refused(tmp_path: Path) -> None:
     assert (alone.returncode, "--ratings" in alone.stderr) == (2, True)
 
 
-def judged(name: str, cost_usd: float | None) -> Judged:
+def judged(name: str, cost_usd: float | None) -> JudgeRun:
     counts = dict.fromkeys(("candidates", "distinct_candidates", "calls", "prompt_tokens", "completion_tokens"), 1)
     report = EstimateReport.model_validate(
         {**counts, "prefix_tokens": 0, "translated_characters": 0, "cost_usd": cost_usd}
     )
-    return Judged(name, {}, report)
+    return JudgeRun(name, {}, report)
 
 
 def test_the_budget_is_shared_by_the_estimates_among_those_that_are_asked() -> None:

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from sqlalchemy import event
 
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.memory_cache import CallCache, MemoryCallCache, NearCallCache, NoCallCache, Turn
+from saiten_server.platform.memory_cache import CallCache, Caller, MemoryCallCache, NearCallCache, NoCallCache
 from saiten_server.platform.redis.cache import RedisCallCache
 from saiten_server.platform.sql.cache import SQLCallCache
 from saiten_server.platform.sql.engine import open_engine
@@ -102,22 +102,22 @@ async def test_a_key_that_no_column_can_hold_spoils_no_other(cache: CallCache) -
 
 
 async def test_a_claim_gives_the_reply_or_the_turn(cache: CallCache) -> None:
-    assert await cache.claim("k") is Turn.CALL
+    assert await cache.claim("k") is Caller.CALL
     await cache.put("k", b"one")
     assert await cache.claim("k") == b"one"
 
 
 async def test_whoever_left_may_claim_again(cache: CallCache) -> None:
-    assert await cache.claim("k") is Turn.CALL
+    assert await cache.claim("k") is Caller.CALL
     await cache.leave("k")
-    assert await cache.claim("k") is Turn.CALL
+    assert await cache.claim("k") is Caller.CALL
 
 
 @pytest.mark.parametrize("poison", [b"", b"bad"])
 async def test_a_refused_entry_counts_as_none_until_it_is_replaced(cache: CallCache, poison: bytes) -> None:
     await cache.put("k", poison)
     assert await cache.claim("k") == poison
-    assert await cache.claim("k", refused=poison) is Turn.CALL
+    assert await cache.claim("k", refused=poison) is Caller.CALL
     await cache.put("k", b"good")
     assert await cache.claim("k", refused=poison) == b"good"
 
@@ -165,7 +165,7 @@ async def test_no_cache_forgets() -> None:
     cache = NoCallCache()
     await cache.put("k", b"v")
     assert await cache.get("k") is None
-    assert await cache.claim("k") is Turn.CALL
+    assert await cache.claim("k") is Caller.CALL
     await cache.leave("k")
     await cache.forget(["k"])
     await cache.close()
@@ -230,7 +230,7 @@ async def test_a_database_that_is_gone_is_a_miss_not_an_error() -> None:
     cache = SQLCallCache(engine)
     await cache.put("k", b"v")
     assert await cache.get("k") is None
-    assert await cache.claim("k") is Turn.CALL
+    assert await cache.claim("k") is Caller.CALL
     await cache.leave("k")
     await engine.dispose()
 

@@ -15,7 +15,7 @@ from saiten_server.core.evaluation import Unrated
 from saiten_server.core.token_estimate import estimate_tokens
 from saiten_server.judging.conversation_prompt import build_conversation_prefix, enclose_conversation
 from saiten_server.judging.prompt import derive_canary
-from saiten_server.judging.verdict import Fault, VerdictReading, read_verdict
+from saiten_server.judging.verdict import NamedFault, VerdictReading, read_verdict
 from saiten_server.scoring.rubrics.files import open_rubrics
 from tests.support.conversations import TURN, make_turns
 
@@ -96,7 +96,7 @@ def read(coherence: Any) -> Any:
 
 def test_a_verdict_names_each_faulty_turn_once_and_in_order() -> None:
     reading = read({"reason": "理由。", "turns": [5, 1], "rating": 2})
-    assert (reading.ratings["coherence"], reading.faults["coherence"]) == (2, (Fault(1), Fault(5)))
+    assert (reading.ratings["coherence"], reading.faults["coherence"]) == (2, (NamedFault(1), NamedFault(5)))
 
 
 @pytest.mark.parametrize("turns", [None, "1", [1.0], ["1"], [True], {"1": 1}])
@@ -146,10 +146,10 @@ def read_kinds(faults: Any, **members: Any) -> VerdictReading:
 
 def test_a_list_of_faults_gives_each_aspect_its_turns_with_kind_and_reason() -> None:
     reading = read_kinds([FAULT | {"turn": 5, "kind": "contradiction", "aspects": ["coherence", "memory"]}, FAULT])
-    later = Fault(5, "contradiction", FAULT["reason"])
+    later = NamedFault(5, "contradiction", FAULT["reason"])
     assert dict(reading.ratings) == {"coherence": 4, "memory": 1, "overall": 6}
     assert dict(reading.faults) == {
-        "coherence": (Fault(3, "ignored-question", FAULT["reason"]), later),
+        "coherence": (NamedFault(3, "ignored-question", FAULT["reason"]), later),
         "memory": (later,),
         "overall": (),
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
-from saiten_server.runs.streamed_json import Element, IsAList, Member, TooLarge, Window, read_object
+from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, TooLarge, read_object
 from tests.fuzz.target import Target, run_guided
 
 REFUSED = ("same key", "byte order mark", "not UTF-8", "lone surrogate", "not a JSON number", "too large", "too deeply")
@@ -36,7 +36,7 @@ def read_whole(data: bytes) -> Any:
 
 def read_streamed(pieces: Iterable[bytes], value_bytes: int = VALUE_BYTES) -> Any:
     """The object in the pieces, put together again."""
-    window = Window(value_bytes)
+    window = ReceivedText(value_bytes)
     found: dict[str, Any] = {}
     source = iter(pieces)
     try:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saiten_server.core.evaluation import Unrated
-from saiten_server.judging.verdict import Fault, Faults, VerdictReading, agree_on_faults, read_verdict
+from saiten_server.judging.verdict import Faults, NamedFault, VerdictReading, agree_on_faults, read_verdict
 from tests.support.malformed import JSON_KINDS, TEXT_KINDS, Spoiled, write_text
 from tests.support.small_rubrics import joint_rubric
 
@@ -301,7 +301,7 @@ def test_a_reply_that_ends_in_spaces_is_read_once(reply: str, explain: bool) -> 
     assert time.process_time() - started < 10
 
 
-A, B, C = (Fault(3, kind, f"{kind}の理由。") for kind in ("repetition", "unclear-intention", "repetition"))
+A, B, C = (NamedFault(3, kind, f"{kind}の理由。") for kind in ("repetition", "unclear-intention", "repetition"))
 WRONG = Unrated(reason="out-of-scale", detail="no")
 
 

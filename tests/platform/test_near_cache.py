@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.memory_cache import NearCallCache, Turn
+from saiten_server.platform.memory_cache import Caller, NearCallCache
 from tests.support.dict_cache import DictCache, FakeTime
 
 
@@ -58,7 +58,7 @@ async def test_what_was_read_is_not_asked_for_again(cache: NearCallCache, behind
 
 
 async def test_a_miss_is_not_remembered(cache: NearCallCache, behind: Behind) -> None:
-    assert await cache.claim("k") is Turn.CALL
+    assert await cache.claim("k") is Caller.CALL
     behind.entries["k"] = b"v"  # another process
     assert await cache.claim("k") == b"v"
 
@@ -90,7 +90,7 @@ async def test_the_time_runs_from_when_it_was_asked_for(cache: NearCallCache, be
 async def test_a_refused_reply_is_asked_for_behind(cache: NearCallCache, behind: Behind) -> None:
     behind.entries["k"] = b"bad"
     assert await cache.claim("k") == b"bad"
-    assert await cache.claim("k", refused=b"bad") is Turn.CALL
+    assert await cache.claim("k", refused=b"bad") is Caller.CALL
     behind.entries["k"] = b"good"  # another process has made the call
     assert await cache.claim("k", refused=b"bad") == b"good"
     assert cache.peek("k") == b"good"

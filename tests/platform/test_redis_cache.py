@@ -15,7 +15,7 @@ import pytest
 from redis.asyncio import Redis
 
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.platform.memory_cache import Turn
+from saiten_server.platform.memory_cache import Caller
 from saiten_server.platform.redis.cache import RedisCallCache
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.ports import RequestScope
@@ -126,7 +126,7 @@ async def test_many_keys_are_one_call_each(start):
 async def test_a_dead_leaders_lock_lapses_and_another_makes_the_call(start):
     process, make = start(flight_seconds=LONG), Maker()
     await process.client.set("saiten:flight:k", b"one that died", px=int(LONG * 1000))
-    assert await process.cache.claim("k") is Turn.WAIT
+    assert await process.cache.claim("k") is Caller.WAIT
     await process.client.pexpire("saiten:flight:k", 300)
     assert await process.fetch(make) == (b"good", False)
     assert make.calls == 1
@@ -148,7 +148,7 @@ async def test_where_the_leaders_call_fails_the_other_makes_it(start):
     failing, make = Maker(error=OSError("down"), wait=True), Maker()
     leader = asyncio.create_task(one.fetch(failing))
     await failing.started.wait()
-    assert await two.cache.claim("k") is Turn.WAIT
+    assert await two.cache.claim("k") is Caller.WAIT
     follower = asyncio.create_task(two.fetch(make))
     failing.go.set()
     with pytest.raises(OSError, match="down"):
@@ -174,14 +174,14 @@ async def test_a_cancelled_claim_holds_nothing(start):
         await asyncio.gather(claim, return_exceptions=True)
         if claim.cancelled():
             await one.cache.get("none")  # commands keep their order: the claim is answered
-            assert await two.cache.claim(f"k{turns}") is Turn.CALL
+            assert await two.cache.claim(f"k{turns}") is Caller.CALL
 
 
 async def test_a_process_that_closes_lets_go_of_everything(start):
     one, two = start(flight_seconds=LONG), start(flight_seconds=LONG)
     await asyncio.gather(*(one.cache.claim(f"k{number}") for number in range(3)))
     await one.cache.close()
-    assert await asyncio.gather(*(two.cache.claim(f"k{number}") for number in range(3))) == [Turn.CALL] * 3
+    assert await asyncio.gather(*(two.cache.claim(f"k{number}") for number in range(3))) == [Caller.CALL] * 3
 
 
 async def test_the_lock_is_renewed_while_the_call_runs_and_gone_after_it(start):
@@ -200,7 +200,7 @@ async def test_the_lock_is_renewed_while_the_call_runs_and_gone_after_it(start):
 
 async def test_nobody_releases_or_renews_anothers_lock(start):
     one, two = start(flight_seconds=0.2), start(flight_seconds=LONG)
-    assert await one.cache.claim("k") is Turn.CALL
+    assert await one.cache.claim("k") is Caller.CALL
     await one.client.set("saiten:flight:k", b"another", px=50_000)  # as after a lapse
     await asyncio.sleep(0.1)  # one renewal at least
     await one.cache.leave("k")
@@ -211,7 +211,7 @@ async def test_nobody_releases_or_renews_anothers_lock(start):
 async def test_its_own_lock_is_not_waited_for(start):
     cache = start(flight_seconds=LONG).cache
     # As where the reply to a claim was lost and the client asked again.
-    assert [await cache.claim("k"), await cache.claim("k")] == [Turn.CALL, Turn.CALL]
+    assert [await cache.claim("k"), await cache.claim("k")] == [Caller.CALL, Caller.CALL]
 
 
 async def test_after_its_patience_a_process_makes_the_call_itself(start):
@@ -256,7 +256,7 @@ async def test_what_is_too_large_is_not_kept_and_held_for_nobody(start):
     one, two = start(value_bytes=4, flight_seconds=LONG), start(flight_seconds=LONG)
     assert await one.fetch(Maker(b"good!")) == (b"good!", False)
     assert await one.client.exists("saiten:call:k") == 0
-    assert await two.cache.claim("k") is Turn.CALL
+    assert await two.cache.claim("k") is Caller.CALL
     assert await one.fetch(Maker(b"good"), "l") == (b"good", False)
     assert await one.client.get("saiten:call:l") == b"good"
 
@@ -310,7 +310,7 @@ async def test_whoever_waits_for_another_process_goes_on_when_redis_stops(binary
         held, make = Maker(wait=True), Maker(b"good too")
         leader = asyncio.create_task(one.fetch(held))
         await held.started.wait()
-        assert await two.cache.claim("k") is Turn.WAIT
+        assert await two.cache.claim("k") is Caller.WAIT
         follower = asyncio.create_task(two.fetch(make))
     assert await follower == (b"good too", False)
     held.go.set()
@@ -331,7 +331,7 @@ async def test_a_late_reply_is_nobody_elses(own_redis, start):
     process = start(own_redis, clock=time.clock, timeout_seconds=0.2)
     await asyncio.gather(process.cache.put("a", b"1"), process.cache.put("b", b"2"))
     with stopped((await process.client.info("server"))["process_id"]):
-        assert [*await asyncio.gather(process.cache.get("a"), process.cache.claim("a"))] == [None, Turn.CALL]
+        assert [*await asyncio.gather(process.cache.get("a"), process.cache.claim("a"))] == [None, Caller.CALL]
     time.now += 60
     assert await asyncio.gather(*map(process.cache.get, "bab")) == [b"2", b"1", b"2"]
 

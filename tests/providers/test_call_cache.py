@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from saiten_server.platform.memory_cache import Turn
+from saiten_server.platform.memory_cache import Caller
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.ports import RequestScope
 from tests.support.dict_cache import DictCache
@@ -143,10 +143,10 @@ class SharedCache(DictCache):
         self.asked = asyncio.Event()
         self.left: list[str] = []
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Caller:
         found = await super().claim(key, refused)
         self.asked.set()
-        return Turn.WAIT if found is Turn.CALL and key in self.held else found
+        return Caller.WAIT if found is Caller.CALL and key in self.held else found
 
     async def leave(self, key: str) -> None:
         await super().leave(key)
@@ -293,7 +293,7 @@ class PeekingCache(DictCache):
     def peek(self, key: str) -> bytes | None:
         return self.entries.get(key)
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Caller:
         self.waited += 1
         return await super().claim(key, refused)
 

@@ -17,8 +17,8 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.judging.verdict import read_verdict
 from saiten_server.providers.ports import JudgingTask
 from saiten_server.ratings.training_data import (
-    Conversation,
     Curriculum,
+    JudgeCall,
     TrainingCandidate,
     build_curriculum,
     check_levels,
@@ -73,7 +73,7 @@ def build(
     return build_curriculum(candidates, observations, match(candidates, observations), rubric, language, **chosen)
 
 
-def read_back(one: Conversation, rubric: Rubric, language: str, *, structured: bool) -> dict[str, Any]:
+def read_back(one: JudgeCall, rubric: Rubric, language: str, *, structured: bool) -> dict[str, Any]:
     reading = read_verdict(
         one.messages[-1]["content"],
         aspects=one.aspects,

@@ -9,7 +9,7 @@ import pytest
 from saiten_server.core.evaluation import AspectResult, ConversationRequest, JudgeProvenance, Unrated
 from saiten_server.core.redaction import drop, redact_record
 from saiten_server.core.rubric import Rubric
-from saiten_server.judging.verdict import Fault
+from saiten_server.judging.verdict import NamedFault
 from saiten_server.providers.ports import Judgement, Verdict
 from saiten_server.scoring.conversation import combine_windows, evaluate_conversation, read_findings
 from saiten_server.scoring.rubrics.files import open_rubrics
@@ -23,7 +23,7 @@ RUBRIC: Rubric = SHIPPED.get("ja-conversation")
 
 def judgement(rating: int | Unrated, *turns: int) -> Judgement:
     verdict = Verdict(
-        (rating,), reason=f"r{rating}" if isinstance(rating, int) else None, turns=(tuple(map(Fault, turns)),)
+        (rating,), reason=f"r{rating}" if isinstance(rating, int) else None, turns=(tuple(map(NamedFault, turns)),)
     )
     return Judgement({aspect.id: verdict for aspect in RUBRIC.aspects}, JudgeProvenance(kind="fake", model="fake-1"))
 
@@ -31,7 +31,7 @@ def judgement(rating: int | Unrated, *turns: int) -> Judgement:
 def test_the_lowest_rating_of_any_window_counts_and_for_a_goal_that_of_the_last() -> None:
     combined = combine_windows([judgement(0, 1), judgement(1, 5)], RUBRIC).verdicts
     assert (combined["memory"].samples, combined["memory"].reason, combined["goal"].samples) == ((0,), "r0", (1,))
-    assert combined["memory"].turns == ((Fault(1),), (Fault(5),))
+    assert combined["memory"].turns == ((NamedFault(1),), (NamedFault(5),))
     gone = Unrated(reason="missing", detail="no")
     assert combine_windows([judgement(gone), judgement(1)], RUBRIC).verdicts["memory"].samples == (gone,)
 
@@ -39,7 +39,7 @@ def test_the_lowest_rating_of_any_window_counts_and_for_a_goal_that_of_the_last(
 def test_a_finding_without_a_reason_names_the_aspect_and_its_level() -> None:
     result = AspectResult(rating=0, scale=(0, 1), label="忘れている", samples=(0,), mean=0.0, sd=0.0, reason="理由。")
     for given, detail in ((result, "理由。"), (result.model_copy(update={"reason": ""}), "記憶: 忘れている")):
-        verdict = Verdict((0,), turns=((Fault(3),),))
+        verdict = Verdict((0,), turns=((NamedFault(3),),))
         findings, _ = read_findings(RUBRIC.aspect("memory"), verdict, given, language="ja", windows=1, where="findings")
         assert [(one.turn, one.detail) for one in findings] == [(3, detail)]
 

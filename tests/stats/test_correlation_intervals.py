@@ -16,9 +16,9 @@ from saiten_server.stats.correlation_intervals import (
     ODDS,
     TOO_ALIKE,
     Coefficient,
+    CorrelationEstimate,
     Difference,
-    Estimate,
-    Levels,
+    GradedColumn,
     compare_estimates,
     describe_tables,
     estimate,
@@ -65,10 +65,10 @@ def test_the_figure_of_a_table_is_scipys_and_its_influence_is_its_derivative(kin
         assert (shifted - value[0]) * more.sum() == pytest.approx(moved[0][cell], rel=1e-3, abs=1e-3)
 
 
-def shared(table) -> list[Levels]:
+def shared(table) -> list[GradedColumn]:
     """The levels of a table without a value for each of its items."""
     shares = table.sum(axis=1) / table.sum(), table.sum(axis=0) / table.sum()
-    return [Levels(values, np.arange(len(values)), one) for values, one in zip(LEVELS, shares, strict=True)]
+    return [GradedColumn(values, np.arange(len(values)), one) for values, one in zip(LEVELS, shares, strict=True)]
 
 
 @pytest.mark.parametrize("kind", COEFFICIENTS)
@@ -106,7 +106,7 @@ def binary(n: int, zeros: int, others: int, shared: int):
     return x, y
 
 
-def find_ends(found: Estimate, tail: float = 0.025) -> tuple[float, float]:
+def find_ends(found: CorrelationEstimate, tail: float = 0.025) -> tuple[float, float]:
     """The interval, which there is."""
     interval = found.interval(tail)
     assert not isinstance(interval, Message)

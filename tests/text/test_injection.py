@@ -17,7 +17,7 @@ from saiten.core.plain_text import MAXIMUM_MARKS
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.folding import fold
 from saiten_server.text.injection import AttackKind, inspect_dialogue, inspect_text
-from saiten_server.text.injection.inspection import SEEN, Finding, finding
+from saiten_server.text.injection.inspection import SEEN, AttackSign, finding
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"
@@ -26,7 +26,7 @@ MINIMUM_FLAGGED = 0.90
 MAXIMUM_FALSE_ALARMS = 1 / 15
 
 
-def list_clauses(found: Finding) -> list[Message]:
+def list_clauses(found: AttackSign) -> list[Message]:
     """What the text speaks of."""
     clauses: Any = found.detail.values.get("clauses", ())
     return list(clauses)

@@ -126,7 +126,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Judged:
+class SequenceFinding:
     """What is found of a rule: the smallest lasting drop that would be seen, and the drop that is not mended."""
 
     finding: RuleFinding
@@ -238,11 +238,11 @@ def describe_held(items: Items, asked: PlannedRule) -> Held | None:
     return Held(builds, items.nights[there], highest - float(builds.means[0]))
 
 
-def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: SequenceDrop | None) -> Judged:
+def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: SequenceDrop | None) -> SequenceFinding:
     """Whether the measure fell since the baseline. `drop` is one that was found on an earlier night and not mended."""
     word = word_of(asked)
     if held is None or held.builds.units < FEWEST_TEST_CLUSTERS:
-        return Judged(tell_lacking(held, word), drop=drop)
+        return SequenceFinding(tell_lacking(held, word), drop=drop)
     builds, night = held.builds, share.night
     seen = look_at_newest_build(builds, level=share.level, rules=share.rules)
     detectable = find_detectable(seen, asked)
@@ -250,24 +250,24 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
     if drop is not None and not is_mended(
         builds, held.nights, drop, tolerated=tolerated, alpha=share.alpha, night=night
     ):
-        return Judged(tell_open(builds, seen, asked, drop), detectable, drop)
+        return SequenceFinding(tell_open(builds, seen, asked, drop), detectable, drop)
     power = [Message(f"lasting-{word}-seen", size=detectable)] if detectable else []
     sound = find_sound(builds, seen, held.room, level=share.level)
     if not sound.any():
         told = [Message(f"no-lasting-{word}", change=tell_newest(builds, seen, asked), build=night)]
         told += [] if drop is None else [Message(f"{word}-mended", build=drop.night)]
         if seen.significant.any():
-            return Judged(lack([tell_why(join_clauses(told), TOO_SKEWED)]), detectable)
-        return Judged(weigh_silence(seen, asked, [*told, *power], detectable), detectable)
+            return SequenceFinding(lack([tell_why(join_clauses(told), TOO_SKEWED)]), detectable)
+        return SequenceFinding(weigh_silence(seen, asked, [*told, *power], detectable), detectable)
     worst, size, window, margin = tell_worst(builds, seen, asked, sound)
     place = {"build": night, "margin": margin}
     if min(size, float(seen.newest)) > tolerated:
         told = [worst, Message("beyond-noise", **place), *power]
         first = int(held.nights[len(held.nights) - window])
         drop = SequenceDrop(night=night, first=first, size=size)
-        return Judged(RuleFinding(word, "fail", join_clauses(told)), detectable, drop)
+        return SequenceFinding(RuleFinding(word, "fail", join_clauses(told)), detectable, drop)
     told = [worst, Message("tolerated-in-sequence", **place, tolerated=tolerated), *power]
-    return Judged(RuleFinding("held", "pass", join_clauses(told)), detectable)
+    return SequenceFinding(RuleFinding("held", "pass", join_clauses(told)), detectable)
 
 
 def tell_lacking(held: Held | None, word: str) -> RuleFinding:

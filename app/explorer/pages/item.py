@@ -384,7 +384,7 @@ SHOWN_DIGITS = 2
 """Of a blended value."""
 
 
-class Said(NamedTuple):
+class ShownUtterance(NamedTuple):
     """An utterance with its translation, on the side of the response's speaker (`own`) or on the other."""
 
     speaker: str
@@ -460,12 +460,12 @@ class CompositeView(NamedTuple):
 
 def list_said(
     context: Sequence[Utterance], translation: Translation | None, warned: Sequence[tuple[str, str]]
-) -> list[Said]:
+) -> list[ShownUtterance]:
     """The context, each utterance with its translation. `warned` are warnings' places and codes."""
     own = responder_of(context)
     translated = translation.context if translation else ()
     return [
-        Said(
+        ShownUtterance(
             speaker=utterance.speaker,
             text=utterance.text,
             translation=translated[number] if number < len(translated) else None,

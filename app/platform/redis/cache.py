@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from saiten.core.messages import Message
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.platform.coalescing import Coalescer
-from saiten_server.platform.memory_cache import CallCache, Turn
+from saiten_server.platform.memory_cache import CallCache, Caller
 from saiten_server.platform.tasks import cancel_for_good
 
 logger = logging.getLogger("saiten.cache")
@@ -105,7 +105,7 @@ class RedisCallCache(CallCache):
         found = await self._commands(lambda pipe: pipe.get(name(VALUE_PREFIX, key)))
         return found if isinstance(found, bytes) else None
 
-    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Turn:
+    async def claim(self, key: str, refused: bytes | None = None) -> bytes | Caller:
         try:
             more = [] if refused is None else [refused]
             found = await self._commands(self._eval(CLAIM, key, self._flight_milliseconds, *more))
@@ -116,10 +116,10 @@ class RedisCallCache(CallCache):
         if isinstance(found, bytes):
             return found
         if found == 0:
-            return Turn.WAIT
+            return Caller.WAIT
         if found == 1:
             self._hold(key)
-        return Turn.CALL
+        return Caller.CALL
 
     async def put(self, key: str, value: bytes) -> None:
         if len(value) <= self._value_bytes:

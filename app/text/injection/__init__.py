@@ -2,7 +2,7 @@
 
 from saiten_server.text.injection.inspection import (
     AttackKind,
-    Finding,
+    AttackSign,
     inspect_dialogue,
     inspect_text,
     inspect_texts,
@@ -13,7 +13,7 @@ from saiten_server.text.injection.masking import InspectionBudget, TextSpan, fin
 
 __all__ = [
     "AttackKind",
-    "Finding",
+    "AttackSign",
     "InspectionBudget",
     "TextSpan",
     "find_spans",

@@ -37,7 +37,7 @@ class AttackKind(StrEnum):
     REVERSED_TEXT = "reversed-text"
 
 
-class Finding(NamedTuple):
+class AttackSign(NamedTuple):
     """One suspicion. `detail` has at most 200 characters in English, all of them Saiten's: it never holds any of the
     text."""
 
@@ -45,11 +45,11 @@ class Finding(NamedTuple):
     detail: Message
 
 
-def finding(kind: AttackKind, seen: Sequence[str] = ()) -> Finding:
+def finding(kind: AttackKind, seen: Sequence[str] = ()) -> AttackSign:
     """The finding of a kind: its sentence, and what the text speaks of."""
     what = Message(f"attack-{kind}")
     clauses = [Message(f"attack-{name}") for name in seen]
-    return Finding(kind, Message("attack-seen", what=what, clauses=clauses) if seen else what)
+    return AttackSign(kind, Message("attack-seen", what=what, clauses=clauses) if seen else what)
 
 
 SEEN: dict[str, tuple[str, ...]] = {
@@ -174,15 +174,15 @@ def reads_backwards(folded: str, aspects: Sequence[str]) -> bool:
 
 
 @cache
-def recent() -> RecentResults[tuple[Finding, ...]]:
+def recent() -> RecentResults[tuple[AttackSign, ...]]:
     """The cache of this process."""
     return RecentResults()
 
 
-def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[Finding, ...]:
+def recall_findings(text: str, aspects: tuple[str, ...]) -> tuple[AttackSign, ...]:
     """The findings for `text`, in the order of `AttackKind`, from the cache if possible."""
 
-    def look() -> tuple[Finding, ...]:
+    def look() -> tuple[AttackSign, ...]:
         found = find_kinds(text, fold_names(aspects))
         return tuple(finding(kind, found[kind]) for kind in AttackKind if kind in found) if found else ()
 
@@ -209,7 +209,7 @@ def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
     return found
 
 
-def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[Finding]:
+def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[AttackSign]:
     """The suspicions that one text raises, each kind once, in the order of `Kind`; empty where there is none. `aspects`
     are names of the aspects of the rubric in force, as a forged verdict would use them. Takes any string, never raises,
     and takes time linear in its length."""
@@ -255,7 +255,7 @@ def inspect_texts(
 ) -> tuple[Warned, ...]:
     """One warning per place and kind of attack; `places` holds each text by its place. As `inspect_dialogue`."""
     names = tuple(aspects)
-    findings: dict[str, tuple[Finding, ...]] = {}
+    findings: dict[str, tuple[AttackSign, ...]] = {}
     for text in dict.fromkeys(places.values()):
         checkpoint()
         findings[text] = recall_findings(text, names)
