@@ -10,11 +10,12 @@ from sqlalchemy import event, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.evaluation import AspectResult, Unrated
-from saiten_server.platform.sql.engine import write
+from saiten_server.platform.sql.engine import open_engine, read, write
 from saiten_server.platform.sql.tables import batches
 from saiten_server.runs.result import ResultQuery
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import LevelRun, ResultBrowser, list_runs
+from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.summary import AspectTally, Tally
 from tests.support.batches import C, claim, fail, finish, make_batch
 
@@ -139,3 +140,27 @@ def test_runs_are_levels_in_the_order_asked_for_and_then_what_has_none() -> None
 )
 def test_means_that_are_no_ratings_have_no_runs(tally: Tally) -> None:
     assert list_runs(tally, ResultQuery(sort="clarity")) is None
+
+
+@pytest.mark.parametrize("last", ["ix_evaluations_project_created_at", "ix_evaluations_batch_id_position"])
+async def test_results_of_a_batch_are_read_by_its_index(sqlite_url: str, last: str) -> None:
+    """Whichever index SQLite has made last: of two that seem alike to it, it takes that one, and one that goes by the
+    project reads all results that the project has."""
+    engine = open_engine(sqlite_url)
+    await fill(BatchStore(engine))
+    async with write(engine) as connection:
+        made = (await connection.exec_driver_sql(f"SELECT sql FROM sqlite_master WHERE name = '{last}'")).scalar_one()
+        await connection.exec_driver_sql(f"DROP INDEX {last}")
+        await connection.exec_driver_sql(made)
+    said: list[tuple[str, Any]] = []
+    event.listen(engine.sync_engine, "before_cursor_execute", lambda *told: said.append((told[2], told[3])))
+    found = await ResultBrowser(engine).read("team", "ba_1", range(25))
+    places = await FrameStore(engine).find_places("team", [one.id for one in found.values()])
+    assert (await FrameStore(engine).read_items("team", "ba_1")).keys() >= found.keys()
+    assert len(places) == len(found) > 0
+    for statement, parameters in [*said]:
+        async with read(engine) as connection:
+            plan = (await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)).mappings()
+            steps = [row["detail"] for row in plan if "evaluations" in row["detail"]]
+        assert all("batch_id=?" in step or "(id=?)" in step for step in steps), steps
+    await engine.dispose()

@@ -37,6 +37,7 @@ from saiten_server.runs.store.rows import (
     Measures,
     enclose,
     name_columns,
+    of_batch,
     read_full_result,
     read_measures,
     select_results,
@@ -149,9 +150,9 @@ class ResultBrowser:
         query = (
             select_results(item.request)
             .join(t.batch_items, (item.batch_id == result.batch_id) & (item.position == result.position))
-            .where(equals(result.project, project), equals(result.batch_id, batch_id), result.position.in_(positions))
+            .where(result.position.in_(positions))
         )
-        rows = {row.position: row for row in await fetch(self._engine, query)}
+        rows = {row.position: row for row in await fetch(self._engine, of_batch(query, project, batch_id))}
         # Each takes some tenths of a millisecond, and one of a long conversation more: in a thread, beside the loop.
         return await asyncio.to_thread(lambda: {at: read_full_result(rows[at]) for at in positions if at in rows})
 

@@ -19,12 +19,12 @@ from saiten_server.core.batch import ENDED_STATUSES
 from saiten_server.core.conversation import CODES, FINDING, KIND_CODES, FaultyTurns, list_codes
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
-from saiten_server.platform.sql.tables import equals
 from saiten_server.runs.store.browsing import Browsable, find_batch
 from saiten_server.runs.store.rows import (
     VALUE_COLUMNS,
     Measures,
     decode_ratings,
+    of_batch,
     read_faulty,
     read_further,
     read_unrated,
@@ -105,8 +105,8 @@ class FrameStore:
 
     async def read_items(self, project: str, batch_id: str) -> Mapping[int, str]:
         """The ids of the items of all results that the batch has now, by position."""
-        mine = equals(result.batch_id, batch_id), equals(result.project, project)
-        query = select(result.position, result.item).where(*mine).order_by(result.position).limit(FRAME_ROWS)
+        query = of_batch(select(result.position, result.item), project, batch_id)
+        query = query.order_by(result.position).limit(FRAME_ROWS)
         found: dict[int, str] = {}
         after = -1
         while rows := await db.fetch(self._engine, query.where(result.position > after)):
@@ -118,10 +118,12 @@ class FrameStore:
         """Batch and position of each of these evaluations that is in a batch, by its id."""
         found = {}
         for some in db.cut_pieces(evaluations, FRAME_ROWS // 20):
-            query = select(result.id, result.batch_id, result.position).where(
-                result.id.in_(some), result.project == project, result.batch_id.is_not(None)
+            # Without the project, by which SQLite might read all results that it has.
+            query = select(result.id, result.project, result.batch_id, result.position).where(
+                result.id.in_(some), result.batch_id.is_not(None)
             )
-            found.update({row.id: (row.batch_id, row.position) for row in await db.fetch(self._engine, query)})
+            rows = [row for row in await db.fetch(self._engine, query) if row.project == project]
+            found.update({row.id: (row.batch_id, row.position) for row in rows})
         return found
 
 

@@ -19,7 +19,7 @@ from saiten_server.core.dialogue import digest_context
 from saiten_server.core.evaluation import ConversationRequest
 from saiten_server.core.model import key_of
 from saiten_server.core.sentences import in_english
-from saiten_server.platform.sql.tables import MOST_MEASURES, evaluations, result_figures
+from saiten_server.platform.sql.tables import MOST_MEASURES, batches, equals, evaluations, result_figures
 from saiten_server.runs.result import Result
 from saiten_server.runs.summary import (
     COMPACT,
@@ -284,6 +284,13 @@ def select_results(*more: ColumnElement[Any]) -> Select[Any]:
     )
     there = (figure.batch_id == result.batch_id) & (figure.position == result.position)
     return select(*columns, *more).join(result_figures, there)
+
+
+def of_batch(query: Select[Any], project: str, batch_id: str) -> Select[Any]:
+    """The query of results for those of the project's batch. Whose they are is asked of the batch: SQLite, which keeps
+    no statistics, might otherwise take the index of the project and read all its results."""
+    mine = equals(batches.c.id, batch_id) & equals(batches.c.project, project)
+    return query.join(batches, batches.c.id == result.batch_id).where(mine, equals(result.batch_id, batch_id))
 
 
 def read_result(row: Row[Any], *, ids_given: bool | None = None) -> Result:
