@@ -18,9 +18,9 @@ from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
 from saiten_server.runs.intake import Intake
 from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
-from saiten_server.scoring.case import check_path, check_support, check_unit, require_translator
 from saiten_server.scoring.conversation import write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.subject import check_path, check_support, check_unit, require_translator
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10  # utterances that the DeepL translator sends with one and the same context

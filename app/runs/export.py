@@ -34,7 +34,7 @@ from saiten_server.core.redaction import read_texts
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
-from saiten_server.scoring.case import blended_aspects
+from saiten_server.scoring.subject import blended_aspects
 
 if TYPE_CHECKING:
     from saiten.core.formats.parquet import Kind

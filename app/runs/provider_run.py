@@ -56,9 +56,9 @@ from saiten_server.runs.commits import enqueue, forget_calls
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.provider_batches import ProviderBatchStore
 from saiten_server.runs.work import JobQueue
-from saiten_server.scoring.case import Case, open_case
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.masked_rejudging import find_masked
+from saiten_server.scoring.subject import Subject, open_subject
 
 logger = logging.getLogger("saiten.batches")
 
@@ -254,7 +254,7 @@ class Planner:
             await asyncio.sleep(0)
             with whole.part() as part:
                 try:
-                    case = await open_case(request, rubric, self.instruments.translator, part, batch=True)
+                    case = await open_subject(request, rubric, self.instruments.translator, part, batch=True)
                     calls = []
                     for task in await tasks_of(case):
                         calls += await work_through(task.characters, partial(self.judge.defer, task, conceded))
@@ -269,7 +269,7 @@ class Planner:
         return await run_together(*(ask(*one) for one in page))
 
 
-async def tasks_of(case: Case) -> list[JudgingTask]:
+async def tasks_of(case: Subject) -> list[JudgingTask]:
     """Everything that the judge is to be asked: on each path, and without suspicious spans where that is wanted."""
     tasks = [case.task(path, "batch") for path in case.dialogues]
     if case.request.integrity == "judge-twice":

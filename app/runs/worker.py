@@ -35,10 +35,10 @@ from saiten_server.runs.result import Result
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summaries import add_up
 from saiten_server.runs.work import CHUNK_SIZE, COLLECT, FINISH, ChunkJob, JobQueue, QueueUnavailable
-from saiten_server.scoring.case import blended_aspects
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.record import blend_aspect
 from saiten_server.scoring.rubrics.files import RubricSource
+from saiten_server.scoring.subject import blended_aspects
 
 SUMMED_RESULTS_PAGE = 500
 ENGLISH_PIECES = "english."

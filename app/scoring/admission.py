@@ -13,9 +13,9 @@ from saiten_server.core.errors import InvalidRequest, TooMuchWork
 from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PathChoice
 from saiten_server.core.rubric import Rubric
 from saiten_server.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
-from saiten_server.scoring.case import ENGLISH_PATH_LANGUAGE, check_path, check_unit
-from saiten_server.scoring.conversation import ConversationCase, list_turn_requests, plan_conversation
+from saiten_server.scoring.conversation import ConversationSubject, list_turn_requests, plan_conversation
 from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.subject import ENGLISH_PATH_LANGUAGE, check_path, check_unit
 
 ScoringRequest = EvaluationRequest | ConversationRequest
 
@@ -133,9 +133,9 @@ def list_work(asked: ScoringRequest, context: ScoringContext) -> Iterator[Sequen
         check_unit(rubric, "item")  # before a judge says that it cannot rate such a rubric
         yield plan_evaluation(asked, rubric)
         return
-    case = ConversationCase(asked, rubric, context.window_tokens)
+    subject = ConversationSubject(asked, rubric, context.window_tokens)
     yield plan_whole(asked, rubric, context.window_tokens)
-    for _, one in list_turn_requests(case, context):
+    for _, one in list_turn_requests(subject, context):
         yield plan_evaluation(one, context.rubrics.get(one.rubric))
 
 

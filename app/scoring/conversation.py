@@ -47,7 +47,10 @@ from saiten_server.platform.helpers import Helpers
 from saiten_server.platform.tasks import run_few, run_together
 from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
-from saiten_server.scoring.case import (
+from saiten_server.scoring.evaluate import ScoringContext, ask_judge, evaluate, explain_missing
+from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
+from saiten_server.scoring.record import PathReading, assemble, write_record
+from saiten_server.scoring.subject import (
     ENGLISH_PATH_LANGUAGE,
     SUSPECTED,
     check_path,
@@ -56,9 +59,6 @@ from saiten_server.scoring.case import (
     refuse_suspicious,
     require_translator,
 )
-from saiten_server.scoring.evaluate import ScoringContext, ask_judge, evaluate, explain_missing
-from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
-from saiten_server.scoring.record import PathReading, assemble, write_record
 from saiten_server.text.injection import InspectionBudget, inspect_texts, list_translated, locate_warnings
 from saiten_server.text.talks import TextFindings, answer_job, look_through, read_found, write_job
 
@@ -86,7 +86,7 @@ class ScoredTurn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConversationCase:
+class ConversationSubject:
     """A conversation that is to be judged, in windows of at most `window_tokens` estimated tokens. `translated` is None
     on the source path, and until the translation is there."""
 
@@ -212,12 +212,12 @@ async def evaluate_conversation(
 
     A judge that rates no conversation leaves every aspect unrated; what rules find is in the result all the same."""
     rubric = context.rubrics.get(request.rubric)
-    case = ConversationCase(request, rubric, context.window_tokens, scope or RequestScope())
+    subject = ConversationSubject(request, rubric, context.window_tokens, scope or RequestScope())
     with context.telemetry.span("evaluate", rubric=rubric.id) as span:
         started = time.monotonic()
         check_unit(rubric, "conversation")
         check_path(rubric, request.path)
-        record, turns = await rate_conversation(case, context)
+        record, turns = await rate_conversation(subject, context)
         status = record.evaluation.status
         context.telemetry.evaluated(rubric.id, status, time.monotonic() - started)
         for warning in record.evaluation.warnings:
@@ -227,9 +227,9 @@ async def evaluate_conversation(
 
 
 async def open_texts(
-    given: ConversationCase, context: ScoringContext
-) -> tuple[ConversationCase, tuple[Warned, ...], tuple[Finding, ...]]:
-    """The case with its translation if its path needs English, warnings for texts in all languages in use that look
+    given: ConversationSubject, context: ScoringContext
+) -> tuple[ConversationSubject, tuple[Warned, ...], tuple[Finding, ...]]:
+    """The subject with its translation if its path needs English, warnings for texts in all languages in use that look
     like an attack on the judge, and what rules find in the original. With the policy `refuse`, SuspectedInjection is
     raised for the original before its translation is paid for. Also raises the `Translator…` errors."""
     request = given.request
@@ -240,16 +240,16 @@ async def open_texts(
     if translator is None:
         return given, suspicions, rules
     dialogue, language = write_as_dialogue(given.conversation), given.rubric.source_language
-    case = replace(given, translated=await translator.translate(dialogue, language, given.scope))
-    suspicions += await look_at(case, partial(inspect_translation, case))
+    subject = replace(given, translated=await translator.translate(dialogue, language, given.scope))
+    suspicions += await look_at(subject, partial(inspect_translation, subject))
     deal_with(request, suspicions, context)
-    return case, suspicions, rules
+    return subject, suspicions, rules
 
 
-def inspect_translation(case: ConversationCase, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
+def inspect_translation(subject: ConversationSubject, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """Warnings for texts that look like an attack on the judge only once they are translated."""
-    original, english = map(texts_of_conversation, (case.conversation, case.conversations["english"]))
-    places, names = list_translated(original, english), case.rubric.aspect_names
+    original, english = map(texts_of_conversation, (subject.conversation, subject.conversations["english"]))
+    places, names = list_translated(original, english), subject.rubric.aspect_names
     found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
     return locate_warnings(found, places, aspects=names, checkpoint=checkpoint)
 
@@ -263,16 +263,18 @@ def deal_with(request: ConversationRequest, suspicions: tuple[Warned, ...], cont
         refuse_suspicious(suspicions)
 
 
-async def rate_conversation(given: ConversationCase, context: ScoringContext) -> tuple[Record, tuple[ScoredTurn, ...]]:
+async def rate_conversation(
+    given: ConversationSubject, context: ScoringContext
+) -> tuple[Record, tuple[ScoredTurn, ...]]:
     """Does the work of `evaluate_conversation`."""
     request = given.request
     turn_requests = list_turn_requests(given, context)
-    case, suspicions, rules = await open_texts(given, context)
-    windows = await look_at(case, lambda _: case.windows)
+    subject, suspicions, rules = await open_texts(given, context)
+    windows = await look_at(subject, lambda _: subject.windows)
     judgements, masked, turns = await run_together(
-        judge_windows(case, windows, context),
-        rejudge_masked(case, suspicions, context),
-        score_turns(case, [one for _, one in turn_requests], context),
+        judge_windows(subject, windows, context),
+        rejudge_masked(subject, suspicions, context),
+        score_turns(subject, [one for _, one in turn_requests], context),
     )
     if context.lane != "batch" and (error := explain_missing(list(judgements.values()))):
         raise error
@@ -280,8 +282,8 @@ async def rate_conversation(given: ConversationCase, context: ScoringContext) ->
     dialogue = request.dialogue or evaluation_id
     if request.dialogue is None:
         turns = [turn._replace(record=name_dialogue(turn.record, dialogue)) for turn in turns]
-    readings = {path: read_path(case, path, judgement, rules) for path, judgement in judgements.items()}
-    record = write_record(case, readings, suspicions, evaluation_id, context.now(), rejudged=masked)
+    readings = {path: read_path(subject, path, judgement, rules) for path, judgement in judgements.items()}
+    record = write_record(subject, readings, suspicions, evaluation_id, context.now(), rejudged=masked)
     if request.score_turns is not None:
         scored = [turn.record.evaluation for turn in turns]
         shown = tuple(
@@ -305,10 +307,10 @@ def name_dialogue(record: Record, dialogue: str) -> Record:
     )
 
 
-def list_turn_requests(case: ConversationCase, context: ScoringContext) -> list[tuple[int, EvaluationRequest]]:
+def list_turn_requests(subject: ConversationSubject, context: ScoringContext) -> list[tuple[int, EvaluationRequest]]:
     """A request for each system turn that has a context, if `score_turns` asks for them. Raises UnknownRubric and
     RubricUnitMismatch."""
-    request = case.request
+    request = subject.request
     if request.score_turns is None:
         return []
     place = "/score_turns/rubric"
@@ -326,53 +328,53 @@ def list_turn_requests(case: ConversationCase, context: ScoringContext) -> list[
                 rubric=request.score_turns.rubric, context=turn.context, response=turn.response, **shared
             ),
         )
-        for number, turn in list_contexts(case.conversation, MOST_CONTEXT)
+        for number, turn in list_contexts(subject.conversation, MOST_CONTEXT)
     ]
 
 
 async def score_turns(
-    case: ConversationCase, turns: Sequence[EvaluationRequest], context: ScoringContext
+    subject: ConversationSubject, turns: Sequence[EvaluationRequest], context: ScoringContext
 ) -> list[ScoredTurn]:
     """The records of turns that are scored as responses, a few at a time."""
 
     async def score_one(turn: EvaluationRequest) -> ScoredTurn:
-        with case.scope.part() as part:
+        with subject.scope.part() as part:
             record = await evaluate(turn, context, part)
         return ScoredTurn(record, tuple(part.keys))
 
-    return await run_few((partial(score_one, turn) for turn in turns), min(len(turns), count_at_once(case)))
+    return await run_few((partial(score_one, turn) for turn in turns), min(len(turns), count_at_once(subject)))
 
 
-def count_at_once(case: ConversationCase) -> int:
+def count_at_once(subject: ConversationSubject) -> int:
     """How many turns or windows are judged at once, at least one."""
-    by_calls = CALLS_AT_ONCE // case.request.judge.samples
-    return max(1, min(by_calls, CHARACTERS_AT_ONCE // (case.characters + 1)))
+    by_calls = CALLS_AT_ONCE // subject.request.judge.samples
+    return max(1, min(by_calls, CHARACTERS_AT_ONCE // (subject.characters + 1)))
 
 
 async def judge_windows(
-    case: ConversationCase, windows: Mapping[Path, Sequence[Window]], context: ScoringContext
+    subject: ConversationSubject, windows: Mapping[Path, Sequence[Window]], context: ScoringContext
 ) -> dict[Path, Judgement]:
     """The judgement of the whole on each of these paths, from one call per window."""
-    options, scope = case.request.judge, case.scope
+    options, scope = subject.request.judge, subject.scope
     tasks = [
         replace(task, lane=context.lane)
         for path, parts in windows.items()
-        for task in plan_conversation(parts, case.rubric, case.language(path), options, scope=scope)
+        for task in plan_conversation(parts, subject.rubric, subject.language(path), options, scope=scope)
     ]
     work = (partial(ask_judge, task, context) for task in tasks)
-    judged = iter(await run_few(work, min(len(tasks), count_at_once(case))))
+    judged = iter(await run_few(work, min(len(tasks), count_at_once(subject))))
     return {
-        path: add_inapplicable(combine_windows(list(islice(judged, len(parts))), case.rubric), case)
+        path: add_inapplicable(combine_windows(list(islice(judged, len(parts))), subject.rubric), subject)
         for path, parts in windows.items()
     }
 
 
-def add_inapplicable(judgement: Judgement, case: ConversationCase) -> Judgement:
+def add_inapplicable(judgement: Judgement, subject: ConversationSubject) -> Judgement:
     """The judgement with every aspect of the rubric: those that do not apply are unrated."""
-    samples = case.request.judge.samples
+    samples = subject.request.judge.samples
     verdicts = {}
-    for aspect in case.rubric.aspects:
-        if case.conversation.gives(aspect.requires):
+    for aspect in subject.rubric.aspects:
+        if subject.conversation.gives(aspect.requires):
             verdicts[aspect.id] = judgement.verdicts[aspect.id]
         else:
             unrated = Unrated(reason="not-applicable", **in_english(Message(f"conversation-has-no-{aspect.requires}")))
@@ -469,12 +471,12 @@ def read_findings(
     ], []
 
 
-def read_path(case: ConversationCase, path: Path, judgement: Judgement, rules: Sequence[Finding]) -> PathReading:
+def read_path(subject: ConversationSubject, path: Path, judgement: Judgement, rules: Sequence[Finding]) -> PathReading:
     """Rates, composes and signs one language path, and adds the judge's findings to those of rules."""
-    rubric, language, windows = case.rubric, case.language(path), case.windows[path]
-    options = settle_options(case.request.judge)
+    rubric, language, windows = subject.rubric, subject.language(path), subject.windows[path]
+    options = settle_options(subject.request.judge)
     aspects, composites = assemble(rubric, language, judgement, None, (), composites=options.composites)
-    translated = case.translated if path == "english" else None
+    translated = subject.translated if path == "english" else None
     pieces = {
         **signature.describe_rubric(__version__, rubric),
         **signature.describe_judge(judgement.provenance, options),
@@ -482,7 +484,7 @@ def read_path(case: ConversationCase, path: Path, judgement: Judgement, rules: S
         "path": path,
         # Only on the English path: signatures of earlier releases do not have the piece.
         **({"translator": translated.translation.engine} if translated else {}),
-        "window": str(case.window_tokens),
+        "window": str(subject.window_tokens),
     }
     found, unusable = [*rules], []
     for aspect in rubric.aspects:
@@ -509,33 +511,33 @@ def read_path(case: ConversationCase, path: Path, judgement: Judgement, rules: S
 
 
 async def rejudge_masked(
-    case: ConversationCase, suspicions: tuple[Warned, ...], context: ScoringContext
+    subject: ConversationSubject, suspicions: tuple[Warned, ...], context: ScoringContext
 ) -> MaskedJudgement | None:
     """The judgement without the suspicious spans, if the policy asks for it and there are any. It is on one path: the
     source path, or the English one if only the translation is suspicious."""
-    if case.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
+    if subject.request.integrity != "judge-twice" or not any(warned.code == SUSPECTED for warned in suspicions):
         return None
-    path, conversation, spans = await look_at(case, partial(find_masked, case), at_once=0)
-    windows = await look_at(case, lambda _: cut_windows(conversation, case.window_tokens))
-    return MaskedJudgement(path, spans, (await judge_windows(case, {path: windows}, context))[path])
+    path, conversation, spans = await look_at(subject, partial(find_masked, subject), at_once=0)
+    windows = await look_at(subject, lambda _: cut_windows(conversation, subject.window_tokens))
+    return MaskedJudgement(path, spans, (await judge_windows(subject, {path: windows}, context))[path])
 
 
 def find_masked(
-    case: ConversationCase, checkpoint: Checkpoint = lambda: None
+    subject: ConversationSubject, checkpoint: Checkpoint = lambda: None
 ) -> tuple[Path, Conversation, tuple[MaskedSpan, ...]]:
     """The first path whose conversation has suspicious spans, with the conversation without them; the first path if
     none has."""
     budget = InspectionBudget(checkpoint=checkpoint)
-    looks = [(path, *mask_conversation(case, path, budget)) for path in case.conversations]
+    looks = [(path, *mask_conversation(subject, path, budget)) for path in subject.conversations]
     return next((look for look in looks if look[2]), looks[0])
 
 
 def mask_conversation(
-    case: ConversationCase, path: Path, budget: InspectionBudget
+    subject: ConversationSubject, path: Path, budget: InspectionBudget
 ) -> tuple[Conversation, tuple[MaskedSpan, ...]]:
     """A path's conversation without its suspicious spans."""
-    masking = Masking(case.rubric.aspect_names, case.language(path), budget)
-    shown, given = case.conversations[path], case.conversation
+    masking = Masking(subject.rubric.aspect_names, subject.language(path), budget)
+    shown, given = subject.conversations[path], subject.conversation
     turns = tuple(
         turn.model_copy(
             update={

@@ -18,11 +18,11 @@ from saiten_server.platform.tasks import run_together
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
-from saiten_server.scoring.case import INSPECTED_AT_ONCE, SUSPECTED, Case, find_suspicions, look_at, open_case
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, find_masked
 from saiten_server.scoring.record import PathReading, write_reading, write_record
 from saiten_server.scoring.relevance import Relevance
 from saiten_server.scoring.rubrics.files import RubricSource
+from saiten_server.scoring.subject import INSPECTED_AT_ONCE, SUSPECTED, Subject, find_suspicions, look_at, open_subject
 from saiten_server.text.speech_check import SpeechChecks
 
 
@@ -68,16 +68,16 @@ async def score(request: EvaluationRequest, rubric: Rubric, context: ScoringCont
     started = time.monotonic()
     batch = context.lane == "batch"
     try:
-        case = await open_case(request, rubric, context.translator, scope, batch=batch)
+        subject = await open_subject(request, rubric, context.translator, scope, batch=batch)
     except SuspectedInjection:
         context.telemetry.dealt_with("refuse")
         raise
-    suspicions, readings, rejudged = await examine(case, context)
+    suspicions, readings, rejudged = await examine(subject, context)
     if not batch and (error := explain_unrated(readings)):
         context.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
         raise error
-    by_path = dict(zip(case.dialogues, readings, strict=True))
-    record = write_record(case, by_path, suspicions, context.new_id(), context.now(), rejudged=rejudged)
+    by_path = dict(zip(subject.dialogues, readings, strict=True))
+    record = write_record(subject, by_path, suspicions, context.new_id(), context.now(), rejudged=rejudged)
     if any(warned.code == SUSPECTED for warned in suspicions):
         context.telemetry.dealt_with(request.integrity or "flag")
     context.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -87,51 +87,51 @@ async def score(request: EvaluationRequest, rubric: Rubric, context: ScoringCont
 
 
 async def examine(
-    case: Case, context: ScoringContext
+    subject: Subject, context: ScoringContext
 ) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
     """The warnings about the texts, one reading per path and the masked re-judging, if any, run concurrently."""
-    twice = case.request.integrity == "judge-twice"
-    if case.characters <= INSPECTED_AT_ONCE and not twice and len(case.dialogues) == 1:
+    twice = subject.request.integrity == "judge-twice"
+    if subject.characters <= INSPECTED_AT_ONCE and not twice and len(subject.dialogues) == 1:
         # The usual case: only the judge takes time, and a task per step would cost more than the step.
-        suspicions = await inspect(case, context.speech)
-        return suspicions, [await read(case, path, context) for path in case.dialogues], None
+        suspicions = await inspect(subject, context.speech)
+        return suspicions, [await read(subject, path, context) for path in subject.dialogues], None
     suspicions, *readings, rejudged = await run_together(
-        inspect(case, context.speech),
-        *(read(case, path, context) for path in case.dialogues),
-        rejudge_masked(case, context),
+        inspect(subject, context.speech),
+        *(read(subject, path, context) for path in subject.dialogues),
+        rejudge_masked(subject, context),
     )
     return suspicions, readings, rejudged
 
 
-async def inspect(case: Case, speech: SpeechChecks) -> tuple[Warned, ...]:
+async def inspect(subject: Subject, speech: SpeechChecks) -> tuple[Warned, ...]:
     """Warnings about attacks on the judge and about the response's language and register."""
 
     def look(checkpoint: Checkpoint) -> tuple[Warned, ...]:
         # The original dialogue: a translation is in the right language.
-        return *find_suspicions(case, checkpoint), *speech.check(case.given, case.rubric.source_language)
+        return *find_suspicions(subject, checkpoint), *speech.check(subject.given, subject.rubric.source_language)
 
-    return await look_at(case, look)
+    return await look_at(subject, look)
 
 
-async def read(case: Case, path: Path, context: ScoringContext) -> PathReading:
+async def read(subject: Subject, path: Path, context: ScoringContext) -> PathReading:
     """Judges the dialogue in one language and measures its relevance concurrently."""
-    if case.relevance is None:
-        return write_reading(case, path, await ask_judge(case.task(path, context.lane), context), None)
+    if subject.relevance is None:
+        return write_reading(subject, path, await ask_judge(subject.task(path, context.lane), context), None)
     judgement, relevance = await run_together(
-        ask_judge(case.task(path, context.lane), context),
-        context.relevance.measure(case.language(path), case.dialogues[path], case.relevance, case.scope),
+        ask_judge(subject.task(path, context.lane), context),
+        context.relevance.measure(subject.language(path), subject.dialogues[path], subject.relevance, subject.scope),
     )
-    return write_reading(case, path, judgement, relevance)
+    return write_reading(subject, path, judgement, relevance)
 
 
-async def rejudge_masked(case: Case, context: ScoringContext) -> MaskedJudgement | None:
+async def rejudge_masked(subject: Subject, context: ScoringContext) -> MaskedJudgement | None:
     """The judgement without the suspicious spans, if the policy asks for it and there are any."""
-    if case.request.integrity != "judge-twice":
+    if subject.request.integrity != "judge-twice":
         return None
-    masked = await find_masked(case)
+    masked = await find_masked(subject)
     if masked is None:
         return None
-    return MaskedJudgement(masked.path, masked.spans, await ask_judge(masked.task(case, context.lane), context))
+    return MaskedJudgement(masked.path, masked.spans, await ask_judge(masked.task(subject, context.lane), context))
 
 
 async def ask_judge(task: JudgingTask, context: ScoringContext) -> Judgement:

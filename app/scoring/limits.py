@@ -19,8 +19,8 @@ from saiten_server.governance.limits import refuse_cost, require_money, seconds_
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.ports import JudgingTask, RequestScope
 from saiten_server.scoring.admission import Experience, ReservingPurse
-from saiten_server.scoring.case import ENGLISH_PATH_LANGUAGE
 from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.subject import ENGLISH_PATH_LANGUAGE
 
 if TYPE_CHECKING:
     from saiten_server.container import Container

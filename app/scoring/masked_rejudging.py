@@ -10,7 +10,7 @@ from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import MaskedSpan, Path
 from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask, Lane
-from saiten_server.scoring.case import Case, find_suspicions, look_at
+from saiten_server.scoring.subject import Subject, find_suspicions, look_at
 from saiten_server.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
 # Replaces a speaker's name that looks like an attack, by language; otherwise in English
@@ -26,10 +26,12 @@ class MaskedDialogue:
     references: tuple[str, ...]
     spans: tuple[MaskedSpan, ...]
 
-    def task(self, case: Case, lane: Lane) -> JudgingTask:
+    def task(self, subject: Subject, lane: Lane) -> JudgingTask:
         """The judge's second task."""
-        language = case.language(self.path)
-        return JudgingTask(case.rubric, language, self.dialogue, case.request.judge, self.references, lane, case.scope)
+        language = subject.language(self.path)
+        return JudgingTask(
+            subject.rubric, language, self.dialogue, subject.request.judge, self.references, lane, subject.scope
+        )
 
 
 @dataclass(frozen=True)
@@ -75,26 +77,26 @@ class Masking:
         return self.renamed.setdefault(name, plain if number == 1 else f"{plain} {number}")
 
 
-async def find_masked(case: Case) -> MaskedDialogue | None:
+async def find_masked(subject: Subject) -> MaskedDialogue | None:
     """The result of `mask_suspicious`, which runs in a thread because its trials take long even for short texts."""
-    if not await look_at(case, partial(find_suspicions, case)):
+    if not await look_at(subject, partial(find_suspicions, subject)):
         return None
-    return await look_at(case, partial(mask_suspicious, case), at_once=0)
+    return await look_at(subject, partial(mask_suspicious, subject), at_once=0)
 
 
-def mask_suspicious(case: Case, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
+def mask_suspicious(subject: Subject, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
     """The dialogue for the second judging; None if no text that the judge is shown looks like an attack. It is on one
     path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called before each
     text and trial, and may raise to end the work."""
     budget = InspectionBudget(checkpoint=checkpoint)
-    looks = (mask(case, path, budget) for path in case.dialogues)
+    looks = (mask(subject, path, budget) for path in subject.dialogues)
     return next((look for look in looks if look.spans), None)
 
 
-def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
+def mask(subject: Subject, path: Path, budget: InspectionBudget) -> MaskedDialogue:
     """A path's dialogue and the references without their suspicious spans, of which there may be none."""
-    masking = Masking(case.rubric.aspect_names, case.language(path), budget)
-    shown, given = case.dialogues[path], case.request.turn
+    masking = Masking(subject.rubric.aspect_names, subject.language(path), budget)
+    shown, given = subject.dialogues[path], subject.request.turn
     # The response is what is rated, so it is searched before the context can exhaust the budget.
     masking.find(shown.response)
     context = []
@@ -104,7 +106,7 @@ def mask(case: Case, path: Path, budget: InspectionBudget) -> MaskedDialogue:
         text = masking.text(prefix(utterance.text, original.text) + f"{place}/text", utterance.text)
         context.append(utterance.model_copy(update={"speaker": speaker, "text": text}))
     response = masking.text(prefix(shown.response, given.response) + "response", shown.response)
-    references = tuple(masking.text(f"reference/{number}", text) for number, text in enumerate(case.references))
+    references = tuple(masking.text(f"reference/{number}", text) for number, text in enumerate(subject.references))
     dialogue = Dialogue.model_construct(context=tuple(context), response=response)
     return MaskedDialogue(path, dialogue, references, tuple(masking.spans))
 

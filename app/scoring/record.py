@@ -36,8 +36,8 @@ from saiten_server.core.evaluation import (
 from saiten_server.core.rubric import Aspect, Rubric, blend, compose, compose_runs
 from saiten_server.core.sentences import in_english
 from saiten_server.providers.ports import Judgement, Translated, Verdict
-from saiten_server.scoring.case import Case
 from saiten_server.scoring.masked_rejudging import MaskedJudgement
+from saiten_server.scoring.subject import Subject
 
 
 def rate_samples(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
@@ -183,20 +183,20 @@ class PathReading:
         return (*self.judgement.warnings, *of_result, *self.unusable)
 
 
-def write_reading(case: Case, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:
+def write_reading(subject: Subject, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:
     """Rates, blends, composes and signs one language path."""
-    options = case.request.judge
+    options = subject.request.judge
     aspects, composites = assemble(
-        case.rubric, case.language(path), judgement, relevance, case.blended, composites=options.composites
+        subject.rubric, subject.language(path), judgement, relevance, subject.blended, composites=options.composites
     )
-    translated = case.translated if path == "english" else None
+    translated = subject.translated if path == "english" else None
     pieces = {
-        **signature.describe_rubric(__version__, case.rubric),
+        **signature.describe_rubric(__version__, subject.rubric),
         **signature.describe_judge(judgement.provenance, options),
-        **signature.describe_composites(case.rubric, options),
+        **signature.describe_composites(subject.rubric, options),
         "path": path,
         "translator": translated.translation.engine if translated else signature.NONE,
-        **signature.describe_relevance(relevance, case.blended),
+        **signature.describe_relevance(relevance, subject.blended),
     }
     result = PathResult(aspects=aspects, composites=composites, relevance=relevance, signature=signature.sign(pieces))
     return PathReading(result, pieces, judgement)
@@ -217,7 +217,7 @@ class Judged(Protocol):
 
 
 def write_record(
-    case: Judged,
+    subject: Judged,
     readings: Mapping[Path, PathReading],
     suspicions: tuple[Warned, ...],
     evaluation_id: str,
@@ -227,14 +227,14 @@ def write_record(
 ) -> Record:
     """The record. With both paths, the source path's result is at the top level and `paths` holds both. `rejudged` is
     the judgement without the suspicious spans."""
-    request, rubric = case.request, case.rubric
+    request, rubric = subject.request, subject.rubric
     main = next(iter(readings.values()))
     both, found = len(readings) > 1, main.result.findings
     pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
     judgements = [*(reading.judgement for reading in readings.values()), *([rejudged.judgement] if rejudged else [])]
     spent = [judgement.usage for judgement in judgements]
-    if case.translated is not None:
-        spent.append(Usage(translated_characters=case.translated.billed_characters))
+    if subject.translated is not None:
+        spent.append(Usage(translated_characters=subject.translated.billed_characters))
     warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
     evaluation = Evaluation(
         id=evaluation_id,
@@ -244,7 +244,7 @@ def write_record(
         aspects=main.result.aspects,
         composites=main.result.composites,
         relevance=main.result.relevance,
-        translation=case.translation,
+        translation=subject.translation,
         paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
         judge=main.judgement.provenance,
         usage=reduce(add, spent),
@@ -257,7 +257,7 @@ def write_record(
         created_at=now,
         metadata=request.metadata,
         dialogue=request.dialogue,
-        integrity=report_integrity(case, readings, rejudged) if rejudged else None,
+        integrity=report_integrity(subject, readings, rejudged) if rejudged else None,
         findings=found,
         kinds=count_kinds(found) if found is not None and rubric.kinds and not main.unusable else None,
         windows=main.result.windows,
@@ -272,10 +272,12 @@ def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
     return dict(Counter(kind for kind, _ in sorted(turns)).most_common())
 
 
-def report_integrity(case: Judged, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement) -> IntegrityReport:
+def report_integrity(
+    subject: Judged, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement
+) -> IntegrityReport:
     """Each aspect's mean without the suspicious spans, on the path on which they were removed, and the lift: the mean
     of the whole minus that mean. Both are None if either is unrated."""
-    masked, _ = assemble(case.rubric, case.language(rejudged.path), rejudged.judgement, None, ())
+    masked, _ = assemble(subject.rubric, subject.language(rejudged.path), rejudged.judgement, None, ())
     lift = subtract(readings[rejudged.path].result.aspects, masked)
     means = {name: None if lift[name] is None else result.mean for name, result in masked.items()}
     return IntegrityReport(spans=rejudged.spans, masked=means, lift=lift)

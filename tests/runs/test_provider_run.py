@@ -703,10 +703,12 @@ async def test_the_planned_cost_is_half_of_the_judges_estimate(bench: ProviderBe
     batch = await bench.add(3)
     expected = []
     for _, candidate in bench.store[batch].candidates:
-        from saiten_server.scoring.case import open_case
+        from saiten_server.scoring.subject import open_subject
 
         request = request_of(bench.store[batch].options, candidate)
-        case = await open_case(request, bench.instruments.rubrics.get(request.rubric), None, RequestScope(), batch=True)
+        case = await open_subject(
+            request, bench.instruments.rubrics.get(request.rubric), None, RequestScope(), batch=True
+        )
         expected.append(bench.judge.estimate(case.task("source", "batch")).cost_usd or 0)
     assert part.cost_usd == pytest.approx(fsum(expected) / 2)
     assert part.cost_usd > 0

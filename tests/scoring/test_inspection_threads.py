@@ -15,8 +15,8 @@ import pytest
 from saiten_server.platform.threads import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
 from saiten_server.providers.ports import RequestScope
 from saiten_server.scoring import masked_rejudging
-from saiten_server.scoring.case import INSPECTED_AT_ONCE, Case, find_suspicions, look_at, open_case
 from saiten_server.scoring.masked_rejudging import find_masked, mask_suspicious
+from saiten_server.scoring.subject import INSPECTED_AT_ONCE, Subject, find_suspicions, look_at, open_subject
 from saiten_server.text.injection.inspection import recent
 from tests.scoring.test_evaluate import RUBRIC
 from tests.support.records import make_request
@@ -131,9 +131,9 @@ asyncio.run(main())
     assert done.returncode == 0
 
 
-async def long_case() -> Case:
+async def long_case() -> Subject:
     context = [{"speaker": "A", "text": f"{number}。{ORDER * 40}"} for number in range(8)]
-    return await open_case(make_request(rubric=RUBRIC.id, context=context), RUBRIC, None, RequestScope())
+    return await open_subject(make_request(rubric=RUBRIC.id, context=context), RUBRIC, None, RequestScope())
 
 
 @pytest.mark.parametrize("look", [find_suspicions, mask_suspicious])
@@ -178,14 +178,14 @@ async def test_trials_are_made_in_a_thread_and_only_where_something_is_suspiciou
 ) -> None:
     names: list[str] = []
 
-    def noted(case: Case, checkpoint: Checkpoint) -> Any:
+    def noted(case: Subject, checkpoint: Checkpoint) -> Any:
         names.append(threading.current_thread().name)
         return mask_suspicious(case, checkpoint)
 
     monkeypatch.setattr(masked_rejudging, "mask_suspicious", noted)
-    plain = await open_case(make_request(rubric=RUBRIC.id), RUBRIC, None, RequestScope())
+    plain = await open_subject(make_request(rubric=RUBRIC.id), RUBRIC, None, RequestScope())
     assert (await find_masked(plain), names) == (None, [])
-    short = await open_case(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None, RequestScope())
+    short = await open_subject(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None, RequestScope())
     found = await find_masked(short)
     assert found is not None
     assert found.dialogue.response == "…"

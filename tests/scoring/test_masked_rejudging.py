@@ -12,9 +12,9 @@ from saiten_server.core.errors import SuspectedInjection
 from saiten_server.core.evaluation import EvaluationRequest, MaskedSpan, Unrated, Usage
 from saiten_server.core.rubric import Aspect
 from saiten_server.providers.ports import JudgingTask, RequestScope
-from saiten_server.scoring.case import open_case
 from saiten_server.scoring.evaluate import evaluate
 from saiten_server.scoring.masked_rejudging import mask_suspicious
+from saiten_server.scoring.subject import open_subject
 from saiten_server.text.injection import inspect_dialogue, masking
 from tests.scoring.test_evaluate import RUBRIC, Bench
 from tests.support.fake_judge import FakeJudge
@@ -263,7 +263,7 @@ async def test_the_second_judgement_of_an_attack_does_not_see_the_bait() -> None
 async def test_a_second_look_raises_no_suspicion() -> None:
     for case in cases():
         request = request_of(case, "judge-twice")
-        opened = await open_case(request, load_rubric(request.rubric), None, RequestScope())
+        opened = await open_subject(request, load_rubric(request.rubric), None, RequestScope())
         look = mask_suspicious(opened)
         if look is not None:
             assert inspect_dialogue(look.dialogue, aspects=opened.rubric.aspect_names) == (), case["id"]
@@ -273,7 +273,7 @@ async def test_what_a_dialogue_costs_is_bounded(monkeypatch: pytest.MonkeyPatch)
     read = count_readings(monkeypatch)
     context = [{"speaker": f"A{number % 2}", "text": f"{number}番。{SAID * 300}{ORDER}"} for number in range(40)]
     request = make_request(rubric=RUBRIC.id, context=context, response=SAID * 100 + ORDER, integrity="judge-twice")
-    case = await open_case(request, RUBRIC, None, RequestScope())
+    case = await open_subject(request, RUBRIC, None, RequestScope())
     look = mask_suspicious(case)
     assert look is not None
     assert read() <= masking.DIALOGUE_BUDGET

@@ -27,7 +27,7 @@ MOST_PLACES = 5  # Places that an error names at most
 
 
 @dataclass(frozen=True)
-class Case:
+class Subject:
     """What is to be judged. `translated` is None on the source path."""
 
     request: EvaluationRequest
@@ -109,14 +109,14 @@ def blended_aspects(rubric: Rubric, options: RelevanceOptions | None) -> tuple[s
     return tuple(aspect.id for aspect in rubric.aspects if aspect.id in options.aspects)
 
 
-async def open_case(
+async def open_subject(
     request: EvaluationRequest,
     rubric: Rubric,
     translator: Translator | None,
     scope: RequestScope,
     *,
     batch: bool = False,
-) -> Case:
+) -> Subject:
     """Checks the request against its rubric and translates the dialogue if its path needs English.
 
     `batch` states whether the request is part of a batch. With the policy `refuse`, the texts are also inspected for
@@ -125,14 +125,14 @@ async def open_case(
     Raises LanguageNotSupported, BaselineNotSupported, UnknownAspect, SuspectedInjection and the `Translator…` errors.
     """
     check_support(request, rubric, batch=batch)
-    given = Case(request, rubric, None, scope)
+    given = Subject(request, rubric, None, scope)
     translator = require_translator(request.path, translator)
     await screen(given)
     if translator is None:
         return given
-    case = Case(request, rubric, await translator.translate(request.turn, rubric.source_language, scope), scope)
-    await screen(case)
-    return case
+    subject = Subject(request, rubric, await translator.translate(request.turn, rubric.source_language, scope), scope)
+    await screen(subject)
+    return subject
 
 
 def require_translator(path: PathChoice, translator: Translator | None) -> Translator | None:
@@ -145,11 +145,11 @@ def require_translator(path: PathChoice, translator: Translator | None) -> Trans
     return translator
 
 
-async def screen(case: Case) -> None:
+async def screen(subject: Subject) -> None:
     """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge. The error names
     places and quotes no text."""
-    if case.request.integrity == "refuse":
-        refuse_suspicious(await look_at(case, partial(find_suspicions, case)))
+    if subject.request.integrity == "refuse":
+        refuse_suspicious(await look_at(subject, partial(find_suspicions, subject)))
 
 
 def refuse_suspicious(suspicions: tuple[Warned, ...]) -> None:
@@ -177,13 +177,13 @@ class Inspected(Protocol):
     def looking(self) -> asyncio.Lock: ...
 
 
-async def look_at(case: Inspected, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
-    """Calls `look`, in a thread if the case has more than `at_once` characters, and returns its result. In a thread,
-    the work ends at its next checkpoint once this task is cancelled. A case is inspected by one thread at a time: the
-    next inspection then finds the results of the last one cached, and other cases find a free thread."""
-    if case.characters <= at_once:
+async def look_at(subject: Inspected, look: Callable[[Checkpoint], Seen], at_once: int = INSPECTED_AT_ONCE) -> Seen:
+    """Calls `look`, in a thread if the subject has more than `at_once` characters, and returns its result. In a
+    thread, the work ends at its next checkpoint once this task is cancelled. A subject is inspected by one thread at a
+    time: the next inspection then finds the results of the last one cached, and other subjects find a free thread."""
+    if subject.characters <= at_once:
         return look(lambda: None)
-    async with case.looking:
+    async with subject.looking:
         return await inspection_threads().run(look)
 
 
@@ -224,11 +224,11 @@ def check_unit(rubric: Rubric, unit: Unit, *, pointer: str = "/rubric") -> None:
     raise errors.RubricUnitMismatch(detail, pointer=pointer)
 
 
-def find_suspicions(case: Case, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
+def find_suspicions(subject: Subject, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
     """Warnings for texts shown to the judge that look like an attack on it, in every language in use."""
-    names = case.rubric.aspect_names  # which a forged verdict may use
-    english = case.dialogues.get("english")
-    places = list_places(case.given, english)
-    places |= {f"reference/{position}": text for position, text in enumerate(case.references)}
+    names = subject.rubric.aspect_names  # which a forged verdict may use
+    english = subject.dialogues.get("english")
+    places = list_places(subject.given, english)
+    places |= {f"reference/{position}": text for position, text in enumerate(subject.references)}
     found = inspect_texts(places, aspects=names, checkpoint=checkpoint)
     return locate_warnings(found, places, aspects=names, checkpoint=checkpoint)
