@@ -1,7 +1,5 @@
 """`/docs` starts under its Content-Security-Policy, and keeps no key."""
 
-from __future__ import annotations
-
 from playwright.sync_api import expect
 
 from tests.support.chromium import Visit

@@ -1,7 +1,5 @@
 """The commands in processes of their own: output, exit codes, and one clear line for every mistake."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

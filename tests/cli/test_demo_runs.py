@@ -1,7 +1,5 @@
 """`saiten demo` leaves a database in which the dashboard's pages have something to show."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

@@ -1,7 +1,5 @@
 """Raters who differ in severity, held against brute force and statsmodels; `benchmarks.corrected_gate` simulates more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

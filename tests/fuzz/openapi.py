@@ -1,7 +1,5 @@
 """Schemathesis over the OpenAPI document of a running service: what it says and what the service does are one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 `make fuzz` asks 10,000 and more.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Traces over real OTLP, from real processes to a receiver: what is in them, and that no text, key or address is."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

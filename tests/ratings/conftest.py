@@ -1,7 +1,5 @@
 """The services on a fresh SQLite database."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 

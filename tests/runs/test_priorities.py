@@ -1,7 +1,5 @@
 """What to mend first, against a regression with standard errors of statsmodels, and against itself in simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
