@@ -268,6 +268,14 @@ async def sqlite_engine(sqlite_url: str) -> AsyncIterator[AsyncEngine]:
         yield made
 
 
+@pytest.fixture
+def bench(sqlite_engine: AsyncEngine) -> Any:
+    """The rating and comparison services on a fresh SQLite database: `tests.support.bench.Bench`."""
+    from tests.support.bench import build_bench
+
+    return build_bench(sqlite_engine)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of data and checks that lie beside the project; skips where it is absent."""

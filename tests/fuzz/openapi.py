@@ -107,6 +107,6 @@ def count(tally: Tally, recorder: Any) -> None:
 def register_texts() -> None:
     """Bodies that are lines or tables are sent as the text that they are."""
 
-    @schemathesis.serializer("application/x-ndjson", "text/csv")
+    @schemathesis.serializer("application/x-ndjson", "text/csv")  # type: ignore[untyped-decorator]
     def send_text(_: Any, value: Any) -> bytes:
         return value.encode("utf-8", "replace") if isinstance(value, str) else bytes(str(value), "utf-8")
