@@ -24,12 +24,15 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml client/pyproject.toml constrain
 	@$(PIP) install -e client -e . -c constraints.txt
 	@touch $@
 
-# The bertscore extra is large and has no build for every machine: without it everything else works, and says so. One call of
-# pip for all: each builds the project and resolves everything again.
+# The bertscore extra is large and has no build for every machine: without it everything else works, and says so. One call
+# for all: each builds the project and resolves everything again. uv takes half of pip's time; where it gets at no packages,
+# as it reads none of pip's settings but this, pip installs them.
 EXTRAS := metrics,postgres,tracing,bench,dev
+UV := UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv --quiet pip install --python $(BIN)/python
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml client/pyproject.toml constraints.txt
 	@echo "Installing Saiten with developer tools, PostgreSQL and BERTScore into $(VENV) (PyTorch is large) …"
-	@$(PIP) install -e client -e '.[$(EXTRAS),bertscore]' -c constraints.txt \
+	@{ $(PIP) install uv -c constraints.txt && $(UV) -e client -e '.[$(EXTRAS),bertscore]' -c constraints.txt; } \
+		|| $(PIP) install -e client -e '.[$(EXTRAS),bertscore]' -c constraints.txt \
 		|| { $(PIP) install -e client -e '.[$(EXTRAS)]' -c constraints.txt \
 		&& echo "install: the bertscore extra does not install here; blended values stay null"; }
 	@touch $(VENV)/.core $@
@@ -124,7 +127,7 @@ PIN = $(BIN)/uv pip compile - -q -c constraints.txt --generate-hashes --universa
 NO_TORCH = printf "torch ; sys_platform == 'never'\n"
 
 requirements: install  ## pin with hashes what the image installs, in the versions of constraints.txt
-	@$(PIP) install uv
+	@$(PIP) install uv -c constraints.txt
 	printf './client[formats]\n.[postgres,tracing]\n' | $(PIN) -o requirements/image.txt
 	@mkdir -p build && $(NO_TORCH) > build/no-torch.txt
 	printf './client[formats]\n.[postgres,tracing,bertscore]\n' | $(PIN) --override build/no-torch.txt -o requirements/image-bertscore.txt

@@ -1,7 +1,5 @@
 """Fixtures that many tests share."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os
@@ -268,6 +266,14 @@ async def sqlite_engine(sqlite_url: str) -> AsyncIterator[AsyncEngine]:
     """An engine with the schema of today, on SQLite alone: for what does not turn on the database."""
     async with open_sqlite(sqlite_url) as made:
         yield made
+
+
+@pytest.fixture
+def bench(sqlite_engine: AsyncEngine) -> Any:
+    """The rating and comparison services on a fresh SQLite database: `tests.support.bench.Bench`."""
+    from tests.support.bench import build_bench
+
+    return build_bench(sqlite_engine)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """A test's `caplog` holds what this test logs, and not what another one left to the garbage collector."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Cases in one test are all tried, and the one that fails is named."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

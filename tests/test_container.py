@@ -1,7 +1,5 @@
 """The service's own worker: when it works, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

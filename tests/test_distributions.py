@@ -1,7 +1,5 @@
 """Two distributions: the client `saiten`, and `saiten-server`, whose commands the client runs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import sysconfig

@@ -1,7 +1,5 @@
 """A mistyped encoder is said at start, with what was tried."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages that are written from the code say what the code says."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

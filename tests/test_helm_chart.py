@@ -1,7 +1,5 @@
 """The Helm chart, rendered with Helm itself: what it makes is valid, closed and free of secrets."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What may not be loaded by whoever does not use it: this is what makes `saiten --help` and a start quick."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What operators load into Prometheus and Grafana speaks of metrics, labels and pages that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

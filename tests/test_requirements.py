@@ -1,7 +1,5 @@
 """The image's pinned packages: those of constraints.txt, each with its hashes, and all that the distributions need."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires

@@ -1,7 +1,5 @@
 """Tests are dealt to processes in like shares: none is lost, no module is parted, and fault tests stand early and apart."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path

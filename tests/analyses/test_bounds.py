@@ -1,7 +1,5 @@
 """What no analysis takes in, and how it says so: each bound holds before the memory is asked for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import BytesIO
 

@@ -1,7 +1,5 @@
 """Random other questions, perplexities, means and correlations, with their degenerate cases."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Each item's figures: which texts they are of, the best over references, and a reason for every null."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

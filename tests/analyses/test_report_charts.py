@@ -1,7 +1,5 @@
 """Drawings of analyses in files: what they hold, and what becomes of names and of reports that hold nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

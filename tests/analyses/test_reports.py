@@ -1,7 +1,5 @@
 """From a request to its analysis: which values, which way round, and what a drawing is made of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

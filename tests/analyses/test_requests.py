@@ -1,7 +1,5 @@
 """What callers may ask of the analyses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A run of attacks as Markdown and as JUnit XML."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 
 from saiten_server.attacks.statistics import Rules, Setup, report_on

@@ -1,7 +1,5 @@
 """What the rules of `saiten attack` say of figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

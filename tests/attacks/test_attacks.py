@@ -1,7 +1,5 @@
 """The figures of attacks, with their arithmetic."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.attacks.statistics import RatedAspect, TrialOutcome, group, lift_aspects

@@ -1,7 +1,5 @@
 """Stored ratings are held against the judge's replies."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A corpus's item: what it is, and what of it is sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

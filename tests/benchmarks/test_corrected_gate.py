@@ -1,7 +1,5 @@
 """The simulated gate decides as the gate does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

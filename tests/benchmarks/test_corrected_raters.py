@@ -1,7 +1,5 @@
 """The simulated raters are who a row says they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

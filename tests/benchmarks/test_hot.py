@@ -1,7 +1,5 @@
 """The load of `benchmarks.hot`: what it sends, what it counts, and when it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What the simulation of samples says where arithmetic says it too, and that the page has its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

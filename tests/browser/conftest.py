@@ -1,7 +1,5 @@
 """A service with the demo's runs, and a browser that looks at it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

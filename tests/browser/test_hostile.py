@@ -1,7 +1,5 @@
 """Texts that would do harm: every page that shows them shows them as text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

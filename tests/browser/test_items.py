@@ -1,7 +1,5 @@
 """The list of a run's items: sorted, filtered, walked through by keyboard, and downloaded."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """A run that goes on: its pages follow it without being loaded again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

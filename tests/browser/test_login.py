@@ -1,7 +1,5 @@
 """A private service: nobody reads it without a key, and a key does what its scope allows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

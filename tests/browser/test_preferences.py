@@ -1,7 +1,5 @@
 """Language and colours: switched on any page, and kept."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, expect

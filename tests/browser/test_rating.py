@@ -1,7 +1,5 @@
 """People rate: a round is started, joined and rated with the keyboard alone, and then counts."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

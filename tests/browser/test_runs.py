@@ -1,7 +1,5 @@
 """The list of runs: searched, filtered, and two of them picked."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect

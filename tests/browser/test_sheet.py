@@ -1,7 +1,5 @@
 """Rating with one key an aspect, with the keys switched off, and without script."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 

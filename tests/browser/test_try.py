@@ -1,7 +1,5 @@
 """One response typed in by hand, as somebody does who wants to see what Saiten says."""
 
-from __future__ import annotations
-
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.chromium import Visit, find_barriers

@@ -1,7 +1,5 @@
 """Two runs against each other: what somebody sees who has never been here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Without script everything that a person needs can be done: only more slowly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

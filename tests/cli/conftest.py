@@ -1,7 +1,5 @@
 """Private services of commands that run in the process of the tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten import private

@@ -1,7 +1,5 @@
 """A file on one's own machine may hold more than a service takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every command in docs/analyses.md prints what the page says."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

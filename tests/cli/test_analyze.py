@@ -1,7 +1,5 @@
 """`saiten analyze` as its users meet it: figures, forms of input, degenerate data, output."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`saiten analyze --batch`: results and human ratings of a running service, and of the database here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

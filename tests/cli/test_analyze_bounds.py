@@ -1,7 +1,5 @@
 """What `saiten analyze` refuses before it reads: exit 2, with the option."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

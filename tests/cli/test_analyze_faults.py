@@ -1,7 +1,5 @@
 """What `saiten analyze` refuses: each fault with its line, in words that help, exit 2."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`saiten analyze metrics`: what it reads, refuses and prints."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Assertions of saiten.toml: how they are read, what they find, and a gate that fails by them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree as ET

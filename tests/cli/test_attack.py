@@ -1,7 +1,5 @@
 """`saiten attack` in a process of its own, against judges that obey and judges that do not."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

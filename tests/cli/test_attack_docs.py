@@ -1,7 +1,5 @@
 """docs/attack.md names every option, and its item is one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Corpora of attacks: a file's, and the bundled one."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How attacks are scored: what is sent, and what is made of what comes back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`saiten audit`, and what the commands that administer leave in it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

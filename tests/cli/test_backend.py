@@ -1,7 +1,5 @@
 """What the commands make of a service's answers."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """`saiten baseline`: pins a run by its name, lists what is pinned, and takes it away."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

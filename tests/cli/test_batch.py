@@ -1,7 +1,5 @@
 """`saiten batch`: a table becomes a batch, whose summary is printed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

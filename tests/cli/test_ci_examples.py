@@ -1,7 +1,5 @@
 """The CI examples: valid for their vendors, with options that there are, and with exit codes taken as they are meant."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

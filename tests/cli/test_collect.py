@@ -1,7 +1,5 @@
 """`saiten collect`: a real bot asked for its responses, and what is kept of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

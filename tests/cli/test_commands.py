@@ -1,7 +1,5 @@
 """The commands in processes of their own: output, exit codes, and one clear line for every mistake."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket
@@ -264,11 +262,3 @@ def test_logs_are_one_json_record_a_line_and_hold_no_text(tmp_path: Path) -> Non
     assert [record["path"] for record in records if record["message"] == "request"] == ["/v1/evaluations"]
     assert "秘密" not in log
     assert "auth.granted" not in log
-
-
-def test_the_demo_shows_every_aspect_and_what_to_do_next(tmp_path: Path, bare_sqlite_url: str) -> None:
-    done = saiten("demo", folder=tmp_path, DATABASE_URL=bare_sqlite_url)
-    assert done.returncode == 0, done.stderr
-    for words in ("bot-a", "bot-b", "bot-c", "naturalness", "sensibleness", "ssa", "saiten:", "OPENAI_API_KEY"):
-        assert words in done.stdout
-    assert not (tmp_path / "saiten.db").exists()

@@ -1,7 +1,5 @@
 """`saiten database`, and what every other command says of a database whose revision is not known."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo says why its service does not start."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

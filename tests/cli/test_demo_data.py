@@ -1,7 +1,5 @@
 """The demo's runs are what the service takes, comparable build by build, and their ratings fit them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

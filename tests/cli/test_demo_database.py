@@ -1,7 +1,5 @@
 """The demo's file is made whole, and takes the place of nothing but its like."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The example files are input that `saiten score` and `POST /v1/batches` take as they stand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

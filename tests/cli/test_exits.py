@@ -1,7 +1,5 @@
 """The exit codes of all commands: with a bad option, a file that is not there, and no service."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

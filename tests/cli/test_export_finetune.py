@@ -1,7 +1,5 @@
 """`saiten export-finetune`: files in, chat JSONL out, and one clear line for every mistake."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

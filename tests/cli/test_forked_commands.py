@@ -1,7 +1,5 @@
 """Commands that tests fork, from a process that has imported everything, do what executed ones do."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

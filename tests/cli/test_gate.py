@@ -1,7 +1,5 @@
 """`saiten gate` in a process of its own, as a CI job meets it: exit codes, files, and one line for every mistake."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

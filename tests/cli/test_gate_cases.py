@@ -1,7 +1,5 @@
 """The worst cases of a gate that did not pass, and the reasons that the judge is asked for afterwards."""
 
-from __future__ import annotations
-
 from io import StringIO
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """docs/gate.md: its example makes what it says, and it names every key, option and code."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

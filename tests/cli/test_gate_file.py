@@ -1,7 +1,5 @@
 """`saiten.toml`: every mistake in it is named with its place, and the command line comes before it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

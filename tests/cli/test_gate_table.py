@@ -1,7 +1,5 @@
 """A gate's verdict for eyes: nothing is folded at 100 columns, and nothing is lost at 80."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from datetime import UTC, datetime

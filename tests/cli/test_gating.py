@@ -1,7 +1,5 @@
 """What `saiten gate` tells before it scores, and with `--record` of a run that is to be a baseline."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

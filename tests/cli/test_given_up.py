@@ -1,7 +1,5 @@
 """A file of which the rest was not read: nobody knows how many more faults it has."""
 
-from __future__ import annotations
-
 import json
 
 from click.testing import CliRunner

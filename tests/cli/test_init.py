@@ -1,7 +1,5 @@
 """`saiten init`: what it writes is what the next command takes."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """Which judge rates: never the lexical one where a secret was lost, and never unnoticed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

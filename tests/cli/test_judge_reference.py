@@ -1,7 +1,5 @@
 """The file of a judge's own ratings, where the service keeps ratings as well."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

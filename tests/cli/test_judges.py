@@ -1,7 +1,5 @@
 """`saiten judges run`: several judges of the same rated responses, side by side."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

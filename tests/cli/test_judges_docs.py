@@ -1,7 +1,5 @@
 """The commands on the page about judges: settings that are valid together, options that there are, a file that exists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`saiten keys`: a key's limits are given, shown and changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`saiten analyze judges --table`: text, CSV, LaTeX and a picture."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`saiten policy` and `saiten erase`, on a database of their own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

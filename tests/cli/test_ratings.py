@@ -1,7 +1,5 @@
 """`saiten ratings`: files in and out, whole or not at all, here and over a running service."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What the README shows of the gate and of the analyses is what they print, in each of its languages."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

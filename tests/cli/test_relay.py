@@ -1,7 +1,5 @@
 """`saiten judges run --judge relay:FOLDER`: whoever answers the files judges, and nothing is rated by half."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`saiten reopen` ends the judge's pause."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.support.command import saiten, served

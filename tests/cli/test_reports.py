@@ -1,7 +1,5 @@
 """Reports as tables: every figure or a dash with its reason, on any width, with nothing cut off."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

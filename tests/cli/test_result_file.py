@@ -1,7 +1,5 @@
 """Results as a run: what counts, what is missing, and what is no result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

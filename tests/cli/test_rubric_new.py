@@ -1,7 +1,5 @@
 """`saiten rubric new`: what it writes is a rubric as it is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`saiten score` beside batches and the gate: items with ids, a batch's options, a rubric that cannot be rated."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path

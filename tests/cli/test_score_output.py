@@ -1,7 +1,5 @@
 """What `saiten score` leaves behind: files of results, and tables that a terminal of 80 columns can show."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What `saiten score` says of a judge whose replies are of no use."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results come in the order of their requests, within bounds."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import aclosing
 from typing import Any

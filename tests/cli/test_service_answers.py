@@ -1,7 +1,5 @@
 """`saiten score --url`: what a service answers, well or not, and when."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

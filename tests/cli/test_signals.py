@@ -1,7 +1,5 @@
 """SIGTERM of a process that has not begun to serve."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`saiten simulate`: simulated users, a real bot, and the conversations that are kept."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Standard streams as they come: in any encoding, closed, full, with a reader that leaves, on any terminal."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """URLs are looked at before anybody is called."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten.core.addresses import is_http_url

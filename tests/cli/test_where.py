@@ -1,7 +1,5 @@
 """Files of several builds: what tells them apart is said, and `--where` takes one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A worker's metrics port: it answers, and ends with the worker without a complaint."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

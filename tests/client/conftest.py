@@ -1,7 +1,5 @@
 """What tests of both clients share."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

@@ -4,8 +4,6 @@
 for it in vain.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

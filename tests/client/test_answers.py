@@ -1,7 +1,5 @@
 """The models of answers, which are generated."""
 
-from __future__ import annotations
-
 from benchmarks import answers
 
 

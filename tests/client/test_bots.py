@@ -1,7 +1,5 @@
 """Bots as callers talk to them: a real process, and a real HTTP server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

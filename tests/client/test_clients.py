@@ -1,7 +1,5 @@
 """Client and AsyncClient against a service over HTTP: every resource, runs, tables, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import re

@@ -1,7 +1,5 @@
 """What the client makes of a service's answers: what may pass is waited out, the rest is one sentence."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from functools import partial

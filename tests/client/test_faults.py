@@ -1,7 +1,5 @@
 """What is wrong with a file that a command reads, in the language of its user."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One rounding for everything that people read."""
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_HALF_UP, Decimal
 

@@ -1,7 +1,5 @@
 """What to fix first, as `saiten score` works it out of results and prints it."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A batch that is on its way when its caller is interrupted is not left running; and where its faults stand."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

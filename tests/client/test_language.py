@@ -1,7 +1,5 @@
 """The language of the client's commands: nothing is missing in a catalogue, and a run in Japanese and Korean."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Which responses a new judge should rate too, so that two judges can be linked."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import httpx

@@ -1,7 +1,5 @@
 """The thread in which a blocking client makes its calls."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import multiprocessing

@@ -1,7 +1,5 @@
 """A connection that is lost costs a caller nothing: what was begun goes on, once, and is taken up again."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Messages in the code against the catalogues: each has an entry with its values, and none is left over."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

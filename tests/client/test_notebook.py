@@ -1,7 +1,5 @@
 """What a notebook shows of answers: small tables, in which no text of a caller or a judge is anything but text."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

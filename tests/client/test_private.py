@@ -1,7 +1,5 @@
 """A private service takes one key, works on its caller's batches alone, and ends with its caller."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

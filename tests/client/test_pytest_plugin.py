@@ -1,7 +1,5 @@
 """The pytest plugin, in runs of pytest of its own against a service over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

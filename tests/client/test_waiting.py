@@ -1,7 +1,5 @@
 """A service's limits are waited out by the commands, within bounds, and nothing else is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import httpx

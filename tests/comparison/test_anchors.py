@@ -1,7 +1,5 @@
 """The judge's check: what is asked how often, what is held against what, and what is stored when."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

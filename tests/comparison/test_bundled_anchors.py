@@ -1,7 +1,5 @@
 """All anchor sets that ship: legal, complete, and nobody else's dialogues."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs that were scored in different ways are not compared."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.comparison.differences import check_signatures, find_differences

@@ -1,7 +1,5 @@
 """Comparisons and gates on people's scale."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """Whether a judge moved: figures by hand and by counting, what is found, and how often nothing is taken for something."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from math import comb
 from typing import Any

@@ -1,7 +1,5 @@
 """Two batches side by side: the figures of the interface's own comparison and gate, of one reading."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest

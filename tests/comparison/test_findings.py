@@ -1,7 +1,5 @@
 """Rates of findings in comparisons and gates: synthetic runs of conversations."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The verdict of the gate, rule by rule."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import random

@@ -1,7 +1,5 @@
 """A least mean: shown to be missed, shown to be reached, or neither."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """References for judge checks, as callers send them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

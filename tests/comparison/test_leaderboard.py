@@ -1,7 +1,5 @@
 """Places of systems: told apart where they differ, and wrong no more often than is said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The frozen anchors of `lfqa`: a judge is held against them, so what they cover is part of what they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

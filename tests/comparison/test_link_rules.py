@@ -1,7 +1,5 @@
 """Links between judges: tables, what is refused, and the linking error in a comparison and a gate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Which link shows a run on another judge's scale."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from saiten_server.comparison.links.service import choose_link

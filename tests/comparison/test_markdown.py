@@ -1,7 +1,5 @@
 """The gate's report as Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which items belong together."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 

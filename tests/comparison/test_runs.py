@@ -1,7 +1,5 @@
 """A batch as a run: every value where it belongs, whatever is missing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

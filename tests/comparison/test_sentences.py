@@ -1,7 +1,5 @@
 """Sentences in values: what stands in JSON, and what is read from it again."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The gate of a sequence on whole runs: what was found stays red until it is mended, and skewed data are doubted."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What callers ask of scores, over fakes: the right results and ratings in, everything of others' left out."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,13 +1,10 @@
 """Raters who differ in severity, held against brute force and statsmodels; `benchmarks.corrected_gate` simulates more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from numpy.testing import assert_allclose
 from scipy import stats
 
@@ -169,6 +166,8 @@ def test_ratings_without_a_name_are_by_nobody_who_rated_both() -> None:
 def brute_force(before: CorrectedSample, after: CorrectedSample) -> tuple[float, float, float]:
     """Least squares by statsmodels; the CR2 variance of its coefficient by dense matrices; and the degrees of freedom of
     the variance of both sides together."""
+    import statsmodels.api as sm
+
     sides = [one.said for one in (before, after) if one.said is not None]
     side = np.repeat([0.0, 1.0], [len(one.item) for one in sides])
     item = np.concatenate([one.item for one in sides])
@@ -243,6 +242,8 @@ def test_a_mean_of_raters_of_the_same_items_is_that_of_the_crossed_analysis_of_v
 
 
 def test_the_mean_of_many_raters_is_that_of_a_mixed_model() -> None:
+    import statsmodels.api as sm
+
     severity = np.random.default_rng(5).normal(size=20) * 0.5
     sample = draw([(item, item % 20) for item in range(100)], severity.tolist())
     assert sample.said is not None

@@ -1,7 +1,5 @@
 """Links in both databases: kept in a project, and gone with either of their batches."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 

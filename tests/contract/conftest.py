@@ -1,7 +1,5 @@
 """What several suites of ports run over."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """API keys on each database: shown once, stored hashed, revoked at once."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy import select
 

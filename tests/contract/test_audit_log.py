@@ -1,7 +1,5 @@
 """The audit log, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

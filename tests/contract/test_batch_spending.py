@@ -1,7 +1,5 @@
 """What batches charge to their keys, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

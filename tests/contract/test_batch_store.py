@@ -1,7 +1,5 @@
 """The store of batches, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One suite for every `CallCache`, and what each keeps to besides."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 

@@ -1,7 +1,5 @@
 """`DatasetStore` on each database: versions by content, and what retention and erasure take away."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from datetime import timedelta

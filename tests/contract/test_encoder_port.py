@@ -1,7 +1,5 @@
 """What every Encoder promises, over the fake and the real one on a tiny model."""
 
-from __future__ import annotations
-
 import asyncio
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records, similarity baselines and idempotency keys, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any

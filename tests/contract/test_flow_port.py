@@ -1,7 +1,5 @@
 """One suite for every `FlowState`: alone in memory, and shared through a real Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

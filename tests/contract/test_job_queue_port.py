@@ -1,7 +1,5 @@
 """One suite for every `JobQueue`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What every Judge promises. A judge joins the suite with one line in `JUDGES`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

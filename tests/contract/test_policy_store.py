@@ -1,7 +1,5 @@
 """Projects' policies, on each database and as a process remembers them."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 

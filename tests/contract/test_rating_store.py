@@ -1,7 +1,5 @@
 """Human ratings, exclusions, validations of judges and ratings of anchors, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One suite for every `RequestLimiter`: the fake that other tests use, in memory, and over a real Redis."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """Pages of a batch's results, sorted and filtered, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rating rounds, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What every RubricSource promises, over the fake and the files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

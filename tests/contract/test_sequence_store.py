@@ -1,7 +1,5 @@
 """Sequences of builds, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Warnings about language, register and honorifics."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.dialogue import Dialogue, Utterance

@@ -1,7 +1,5 @@
 """What keys have spent, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta, timezone
 

@@ -1,7 +1,5 @@
 """`TextStore` on each database: what redaction and erasure remove, and what stays."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator

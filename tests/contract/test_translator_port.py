@@ -1,7 +1,5 @@
 """What every translator must do: the fake that other tests use, and DeepL's adapter over a fake DeepL."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

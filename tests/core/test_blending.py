@@ -1,7 +1,5 @@
 """c + w(b − b̄), with the arithmetic shown."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.rubric import blend

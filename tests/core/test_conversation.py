@@ -1,7 +1,5 @@
 """Conversations: their prompt, their windows, and the strict reading of verdicts on them."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a text must be to be judged at all."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 

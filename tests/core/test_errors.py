@@ -1,7 +1,5 @@
 """Errors carry what others said in a form that every store can keep."""
 
-from __future__ import annotations
-
 from saiten_server.core.errors import JudgeRefusedRequest
 
 

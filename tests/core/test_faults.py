@@ -1,7 +1,5 @@
 """Several faults in one error, each at its place."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import BaseModel, ValidationError, model_validator
 
@@ -13,7 +11,7 @@ class Part(BaseModel):
     a: int
 
     @model_validator(mode="after")
-    def _check(self) -> Part:
+    def _check(self) -> "Part":
         refuse("Part", [(("a",), words("is {odd}")), ((), words("is alone"))] if self.a % 2 else [])
         return self
 

@@ -1,7 +1,5 @@
 """The caller's word comes first, then the project's policy."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import get_args

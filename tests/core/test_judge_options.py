@@ -1,7 +1,5 @@
 """What may be asked of the judge beside the rubric: bounded, and unseen where it is not asked."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

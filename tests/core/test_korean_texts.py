@@ -1,7 +1,5 @@
 """Which texts count as Korean."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """The error that carries faults with their lines."""
 
-from __future__ import annotations
-
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines
 from tests.support.faults import said, words
 

@@ -1,7 +1,5 @@
 """Digests are those of canonical JSON, however they are taken."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What a text of others becomes before a terminal or a drawing has it."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

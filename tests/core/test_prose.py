@@ -1,7 +1,5 @@
 """What a text of a rubric may be."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.rubric import check_phrase, check_prose

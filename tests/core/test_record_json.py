@@ -1,7 +1,5 @@
 """A record written in parts has the bytes of one that is written whole."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """What takes the place of texts."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 

@@ -1,7 +1,5 @@
 """What a rubric may be, and what its digest is taken over."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

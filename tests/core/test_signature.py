@@ -1,7 +1,5 @@
 """Equal signatures mean comparable scores: what may differ is not in them, what may not is."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core import signature

@@ -1,7 +1,5 @@
 """How signs become a register, and whose earlier utterances a response is held against."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.dialogue import Dialogue, Utterance

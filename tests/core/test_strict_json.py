@@ -1,7 +1,5 @@
 """What Python's JSON parser lets through and Saiten does not."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Token estimates against counts of o200k_base, which were taken once and are written down here."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

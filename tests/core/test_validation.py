@@ -1,7 +1,5 @@
 """Pointers to what does not fit lead into the document that was sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Retention: which projects are swept, with which bound, and that trouble ends no sweep for good."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Cases are paired, and differ, as a comparison of the same runs finds it; noise and people's ratings are measured."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import replace

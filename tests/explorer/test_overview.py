@@ -1,7 +1,5 @@
 """Batches from all sides: every part as the interface's own analysis answers it, or why there is none."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

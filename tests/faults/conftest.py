@@ -1,7 +1,5 @@
 """What fault tests may break without harm to others."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

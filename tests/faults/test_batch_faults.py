@@ -4,8 +4,6 @@ What may be lost is nothing, what may be stored twice is nothing, and what may b
 in flight. `benchmarks/faults.py` makes the same rows at full size and prints how long recovery took.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Erasure by metadata while a batch runs: on real processes, Redis, and each database. `make faults` measures how long it takes."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two workers and the service, three processes on one Redis: what all of them are asked at once is judged once."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The judge's endpoint slow, broken, over its limits or against us."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

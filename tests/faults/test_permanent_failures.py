@@ -3,8 +3,6 @@
 Small forms of rows of the fault table; `benchmarks/faults.py` has them at full size.
 """
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

@@ -1,7 +1,5 @@
 """Requests are counted whatever becomes of Redis: exactly while it is there, by each process while it is not."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Keys over two service processes on one database: a revocation holds on both, and the database holds no key."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rolling restarts under load, in small: benchmarks/rolling.py does ten of them under 50 requests a second."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import IO

@@ -5,8 +5,6 @@ what is invalid, and tables go away under the service. Then all that the process
 is and as encodings would write it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

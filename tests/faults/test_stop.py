@@ -1,7 +1,5 @@
 """SIGTERM: readiness fails, the listener stays for a while, requests in flight finish."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

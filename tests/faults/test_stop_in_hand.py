@@ -1,7 +1,5 @@
 """SIGTERM with something in hand: streams that never end by themselves, downloads, a worker's judge calls."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What becomes of the store when its database is full, locked, damaged, deleted or away."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """`python -m tests.fuzz [PART …]`: everything at full size, some 20 minutes; exits with 1 where anything was found."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """JSON: the strict reader takes what Python's takes, less what is refused by name; the stream takes what it takes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """`python -m tests.fuzz.guided TARGET [libFuzzer's flags]`: atheris on one target, from its seeds."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import tempfile

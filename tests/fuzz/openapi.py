@@ -1,7 +1,5 @@
 """Schemathesis over the OpenAPI document of a running service: what it says and what the service does are one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -109,6 +107,6 @@ def count(tally: Tally, recorder: Any) -> None:
 def register_texts() -> None:
     """Bodies that are lines or tables are sent as the text that they are."""
 
-    @schemathesis.serializer("application/x-ndjson", "text/csv")
+    @schemathesis.serializer("application/x-ndjson", "text/csv")  # type: ignore[untyped-decorator]
     def send_text(_: Any, value: Any) -> bytes:
         return value.encode("utf-8", "replace") if isinstance(value, str) else bytes(str(value), "utf-8")

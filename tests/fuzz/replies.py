@@ -1,7 +1,5 @@
 """The judge's reply: never an error, never a value that the scale has not, never anything out of a longer text."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 

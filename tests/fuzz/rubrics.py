@@ -1,7 +1,5 @@
 """Rubric files: a rubric, or faults with line and field; nothing else comes out, whatever the file holds."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

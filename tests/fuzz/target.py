@@ -1,7 +1,5 @@
 """A property that must hold for any bytes, with the inputs to begin from; and what changes them without atheris."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -5,8 +5,6 @@ and a body as `text`, `hex`, `repeat`, `nested`, `gzip`, or as the smallest vali
 JSON texts) or something behind it (`base`). In a text that is a list, `[part, times]` stands for a part again and again.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 `make fuzz` asks 10,000 and more.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ import pytest
 from tests.fuzz.openapi import run
 from tests.support.command import served
 
-EXAMPLES = 10
+EXAMPLES = 5
 LIES = {
     "openapi": "3.1.0",
     "info": {"title": "Lies", "version": "1"},

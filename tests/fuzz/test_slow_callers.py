@@ -1,7 +1,5 @@
 """Callers who send or read a byte now and then, and callers who hold connections for nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import select
 import socket

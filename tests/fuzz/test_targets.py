@@ -3,8 +3,6 @@
 `make fuzz` lets atheris look for more, for minutes.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from importlib import import_module

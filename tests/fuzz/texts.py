@@ -1,7 +1,5 @@
 """Untrusted texts: looking at one never fails, and says the same twice."""
 
-from __future__ import annotations
-
 from saiten_server.text.injection import inspect_text
 from saiten_server.text.injection.inspection import AttackKind, recent
 from tests.fuzz.target import Target, run_guided

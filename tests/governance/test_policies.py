@@ -1,7 +1,5 @@
 """The policies' service: what is set is noted, and what cannot be noted is not set."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

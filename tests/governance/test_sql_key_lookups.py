@@ -1,7 +1,5 @@
 """Requests that come together look their keys up together, and each finds what holds when it asks."""
 
-from __future__ import annotations
-
 import asyncio
 
 from sqlalchemy import event

@@ -1,7 +1,5 @@
 """Keys and the audit log: what is done to a key and the line about it stand or fall together."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 

@@ -1,7 +1,5 @@
 """Charges of one key change one row: those that come together are one transaction."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from pathlib import Path

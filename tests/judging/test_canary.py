@@ -1,7 +1,5 @@
 """The word that shows that a judge wrote out its instructions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The JSON that a dialogue is put into stands as Python would indent it: its bytes decide digests."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """The expected rating, with its arithmetic."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

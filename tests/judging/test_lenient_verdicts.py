@@ -1,7 +1,5 @@
 """A lenient reading takes a whole verdict in a fence and behind thinking, and still cuts none out of prose."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the judge is sent: fixed first, the dialogue last, enclosed and harmless."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The whole message is the verdict, or nothing is."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

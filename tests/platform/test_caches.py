@@ -1,7 +1,5 @@
 """For how long a value is told without being read, who reads it anew, and what a change does."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What gathers, what goes together, and who is told of an error."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Long computations: begun once, waited for a moment, kept, and ended with the service."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """Side by side: results in order, one error as it is, nobody left running."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 

@@ -1,7 +1,5 @@
 """Helper processes: when they are begun, and what happens where one is killed."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future

@@ -1,7 +1,5 @@
 """Ids that every record carries while something is worked on."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

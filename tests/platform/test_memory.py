@@ -1,7 +1,5 @@
 """The collector's settings for a server."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the short memory in front of a call cache holds, for how long, and what it lets go of at once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

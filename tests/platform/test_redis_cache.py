@@ -1,7 +1,5 @@
 """The call cache in a real Redis: one call among processes, and none of Redis's troubles is anybody's error."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

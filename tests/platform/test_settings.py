@@ -1,7 +1,5 @@
 """The environment: every mistake is one line that names the variable and says what to do."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.errors import SettingsInvalid

@@ -1,7 +1,5 @@
 """A schema that is made at once is the one that the migrations make, in everything that the database says of it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

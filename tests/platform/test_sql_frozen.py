@@ -1,7 +1,5 @@
 """A process that is stopped in the middle of a transaction does not hold up the others."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A statement on SQLite takes one hop to its connection's thread, and says what aiosqlite's own cursors would."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sqlite3

@@ -1,7 +1,5 @@
 """The migrations make what the tables say, and take it back, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import sqlite3

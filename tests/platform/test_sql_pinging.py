@@ -1,7 +1,5 @@
 """When a PostgreSQL connection is asked whether it still answers, and what becomes of one that does not."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

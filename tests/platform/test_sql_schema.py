@@ -1,7 +1,5 @@
 """Which revision a database has, the way to the next and back, and databases whose revision is not known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A connection whose task is cancelled while it is being closed does not keep the event loop from its end."""
 
-from __future__ import annotations
-
 import asyncio
 from threading import Thread
 from typing import Any

@@ -1,7 +1,5 @@
 """Database URLs as operators hold them."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy import make_url, text
 

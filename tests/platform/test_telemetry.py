@@ -1,7 +1,5 @@
 """The log: whose records it has, and that no level puts a caller's text or key into it. And what is counted."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import io

@@ -1,7 +1,5 @@
 """A caller's trace: its ids come in, and nothing else."""
 
-from __future__ import annotations
-
 from opentelemetry.trace import format_trace_id, get_current_span
 
 from saiten_server.platform.tracing import BareTraceContext

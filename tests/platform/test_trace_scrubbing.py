@@ -1,7 +1,5 @@
 """What of a span leaves, and what does not: whatever an instrumentation wrote into it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

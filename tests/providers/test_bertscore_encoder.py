@@ -1,7 +1,5 @@
 """The encoder against bert-score itself, asked about each pair alone, over three kinds of tokenizer and two more."""
 
-from __future__ import annotations
-
 import logging
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Single flight, sound entries, callers that go away, other processes, and the keys that an erasure needs."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The language model against its own loss, whatever is read beside it; what it does with texts that are too long."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -244,7 +242,7 @@ class Counting:
         self.loads = 0
         self.identity = "counted"
 
-    def load(self, choice: LanguageModelChoice) -> Counting:
+    def load(self, choice: LanguageModelChoice) -> "Counting":
         self.loads += 1
         if self.reason is not None:
             raise MetricUnavailable(words(self.reason))

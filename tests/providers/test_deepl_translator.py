@@ -1,7 +1,5 @@
 """DeepL's adapter against a DeepL of our own: what is sent, what is kept, and what each refusal becomes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Who may call next: places, lanes, pauses, patience, and what is learned from a call."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

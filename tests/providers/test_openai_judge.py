@@ -1,7 +1,5 @@
 """The judge `openai` over HTTP: what it sends, what it believes, what it keeps and what it reports."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

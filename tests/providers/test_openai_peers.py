@@ -1,7 +1,5 @@
 """The judge against others' files: the peer server and the attacks that are shared beside the repository."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """Which provider the settings mean, what is said where they do not say it clearly, and how one adds another."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`Retry-After` as servers write it, and as they should not."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 

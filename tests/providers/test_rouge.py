@@ -1,7 +1,5 @@
 """ROUGE against the published package, and by hand for the languages whose words are ours."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import unicodedata

@@ -1,7 +1,5 @@
 """What is said of a table's results, as columns: what a reader of the same records, one by one, would have."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

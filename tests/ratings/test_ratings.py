@@ -1,7 +1,5 @@
 """Which human ratings count."""
 
-from __future__ import annotations
-
 from saiten.core.messages import Message
 from saiten_server.core.reports import RatingsUsed
 from saiten_server.ratings.reliability import fetch_ratings

@@ -1,7 +1,5 @@
 """The badge: on the results of the judge that was held against people, and on no other's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Badges that follow the ratings: soon, once for many changes, without work on end, and never on ratings that are gone."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Rounds of human ratings: what is drawn, what a rater sees, and what is kept of what the rater said."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count

@@ -1,7 +1,5 @@
 """What the SQL store of meta-evaluation promises beyond its ports: no traces, yesterday's limits, indexed reads."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

@@ -1,7 +1,5 @@
 """Which result a human rating is of, by whatever it is named; and what of a doubt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

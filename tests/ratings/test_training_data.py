@@ -1,7 +1,5 @@
 """Human ratings as conversations: what Saiten asks, and a reply that it reads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A worker's parts, with a commit buffer that runs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """One candidate: what waits, what fails, what pauses the batch, and what the log says of a defect."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

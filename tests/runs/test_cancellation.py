@@ -1,7 +1,5 @@
 """Tasks that lose a cancellation are cancelled again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """A chunk's candidates: side by side, delivered one by one; what pauses the batch; and how suspects are tried again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which items are turns of one dialogue: what continues each other, and nothing through a branch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations

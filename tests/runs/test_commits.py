@@ -1,7 +1,5 @@
 """Group commit: what goes together, what is told and when, and what becomes of lost leases."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Sequence

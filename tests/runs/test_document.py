@@ -1,7 +1,5 @@
 """A batch's document, read in pieces of any size: what it takes, what it refuses and where it points."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """b̄ of a batch: the mean of its own similarities, put into every result at its end."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 

@@ -1,7 +1,5 @@
 """Estimates of batches: what is counted once, what is counted each time, and what nobody is asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace

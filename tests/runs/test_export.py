@@ -1,7 +1,5 @@
 """Results as files: complete, in order, page by page, and harmless in a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

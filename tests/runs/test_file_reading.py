@@ -1,7 +1,5 @@
 """Files that a process of its own reads: what it is given, and what becomes of it where the disk is full."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import logging

@@ -1,7 +1,5 @@
 """A run as columns: what is read of conversations, and what is kept of a large run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from saiten_server.core.conversation import FaultyTurns

@@ -1,7 +1,5 @@
 """From a stream of bytes to a batch in the store: all of it or nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import hashlib

@@ -1,10 +1,7 @@
 """What to mend first, against a regression with standard errors of statsmodels, and against itself in simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-import statsmodels.api as sm
 
 from saiten.core.messages import Message
 from saiten_server.core.conversation import KINDS_KNOWN, FaultyTurns
@@ -23,6 +20,8 @@ def draw(n: int, share: float, effect: float, rng: np.random.Generator) -> tuple
 
 
 def test_the_weight_is_the_share_times_the_slope_of_a_regression_with_its_delta_error() -> None:
+    import statsmodels.api as sm
+
     clusters = np.repeat(np.arange(150), 4)
     ratings, has = draw(600, 0.3, 1.5, RNG)
     ratings += RNG.normal(0, 1, 150)[clusters]

@@ -1,7 +1,5 @@
 """A batch in the provider's own batch mode: each question bought once, each reply kept, whatever dies when."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

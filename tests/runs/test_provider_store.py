@@ -1,7 +1,5 @@
 """The course of provider batches in SQL, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

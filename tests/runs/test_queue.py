@@ -1,7 +1,5 @@
 """How many candidates may wait before batches are turned away."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.errors import LimitReached, Overloaded, QueueLimitReached

@@ -1,7 +1,5 @@
 """When a candidate is tried again, when it is given up, and when a judge that refuses everything pauses the batch."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A run as columns: what is declared, what is absent, and what stays of some rows."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SAQ's queue where Redis goes, comes back, forgets, hangs, and where a worker dies."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

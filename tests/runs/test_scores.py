@@ -1,7 +1,5 @@
 """Figures of a result: taken from evaluations, written as columns and read without loss."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What callers do with batches, below HTTP: accepted means kept, erased means forgotten."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the SQL batch store promises beyond its port: records made whole, limits of yesterday, no traces."""
 
-from __future__ import annotations
-
 import logging
 from datetime import UTC, datetime
 from pathlib import Path

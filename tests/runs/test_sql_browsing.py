@@ -1,7 +1,5 @@
 """Pages of large batches are found without sorting all results, and are the pages that sorting would give."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The migration that unpacks figures into columns, and its way back, on each database."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What a project stores is summed up again after a while; what is let in meanwhile is added."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 

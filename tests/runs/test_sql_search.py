@@ -1,7 +1,5 @@
 """Texts are found by words of any length, on each database, and not after they are erased."""
 
-from __future__ import annotations
-
 import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine

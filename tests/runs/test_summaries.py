@@ -1,7 +1,5 @@
 """Summaries of batches, from kept figures and from results as they stream by."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections import Counter

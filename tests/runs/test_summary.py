@@ -1,7 +1,5 @@
 """Tallies: parts that are added up give what the whole gives, and come back from their text."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from typing import Any

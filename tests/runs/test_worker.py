@@ -1,7 +1,5 @@
 """A worker from its start to its stop: what it takes, brings back, hands back and shares out."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable

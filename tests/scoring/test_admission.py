@@ -1,7 +1,5 @@
 """What work is priced at before it begins, what of it is in hand at once, and who pays for its calls."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace

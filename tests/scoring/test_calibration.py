@@ -1,7 +1,5 @@
 """The calibration set and the demo: what they hold, and that broken data are refused at their line."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

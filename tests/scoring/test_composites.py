@@ -1,7 +1,5 @@
 """Composites over ratings, with the arithmetic shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

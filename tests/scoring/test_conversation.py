@@ -1,7 +1,5 @@
 """Judging a conversation in several windows, and what rules find beside the judge."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Conversations on the English path, through the real DeepL client against a DeepL of our own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole evaluation over fakes: what goes to whom, and what comes of it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The first version of every rubric that has a second goes on being asked byte for byte as it was."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import product
 

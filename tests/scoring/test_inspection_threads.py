@@ -1,7 +1,5 @@
 """Long texts are looked at in threads of their own, and no longer than somebody waits."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import subprocess

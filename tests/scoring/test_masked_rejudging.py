@@ -1,7 +1,5 @@
 """What becomes of a dialogue that looks like an attack: flagged, refused before anybody is asked, or judged twice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plain data out of YAML, with lines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Ratings, blended values and paths, with the arithmetic shown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

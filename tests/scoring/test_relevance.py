@@ -1,7 +1,5 @@
 """b and b̄: measured once, kept, and never in the way of the rating."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 from collections.abc import Sequence

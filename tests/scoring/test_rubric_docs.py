@@ -1,7 +1,5 @@
 """The page on rubrics stays true: its example loads, its output is real."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Faults in words."""
 
-from __future__ import annotations
-
 from saiten_server.scoring.rubrics.files import RubricFault, known_fields, printable, quoted
 from tests.support.faults import words
 

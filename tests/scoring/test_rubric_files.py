@@ -1,7 +1,5 @@
 """Rubric files: what is taken, and where each fault is pointed at."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The committed JSON Schema of rubric files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

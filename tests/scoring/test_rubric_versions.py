@@ -1,7 +1,5 @@
 """Version 1 of `ja-dialogue` goes on being asked byte for byte as it was: recorded baselines rest on it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from itertools import pairwise, product

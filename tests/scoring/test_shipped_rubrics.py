@@ -1,7 +1,5 @@
 """The rubrics that ship, against the method's table."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Evaluations that are saved together share a transaction, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """One absurd value among ordinary ones: every figure is still scipy's, and means that are equal in arithmetic tie."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

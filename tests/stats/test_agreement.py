@@ -1,7 +1,5 @@
 """The agreement report: reference figures, matrices against scipy, and what cannot be had."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -1,7 +1,5 @@
 """The blend's weight: a known one comes back, folds are judged by others' choice, and ties are left alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Change points: against an independent implementation, and what they say of a series with known changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ class KnownErrors(ruptures.base.BaseCost):  # type: ignore[misc]
 
     model, min_size = "known-errors", 2
 
-    def fit(self, signal: Any) -> KnownErrors:
+    def fit(self, signal: Any) -> "KnownErrors":
         self.signal = signal
         return self
 

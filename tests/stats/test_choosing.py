@@ -1,7 +1,5 @@
 """Which items people should rate: stated probabilities are those of the draw, and weights undo them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

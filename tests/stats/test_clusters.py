@@ -1,7 +1,5 @@
 """Turns of one dialogue are drawn, held out and counted together."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Composite weights: known ones come back, statsmodels agrees, and what cannot be fitted says why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

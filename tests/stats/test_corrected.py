@@ -1,7 +1,5 @@
 """Means on people's scale. How often their intervals hold the truth is measured by `benchmarks.corrected`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from io import BytesIO

@@ -1,7 +1,5 @@
 """Scores against humans: the published figures of UniEval, scipy, and data that give no figure."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

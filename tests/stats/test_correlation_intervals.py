@@ -1,7 +1,5 @@
 """Intervals of correlations: influence against differences, copulas against their margins, and rare values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is left of y without x: against NumPy's eigenvectors and SciPy's regression, and at the edges."""
 
-from __future__ import annotations
-
 from math import nan, sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever records say, every analysis answers: no NaN, no warning, and no null without a reason."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel

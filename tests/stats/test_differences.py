@@ -1,7 +1,5 @@
 """Effects and corrections against the published packages, with ties and zeros as ratings have them."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Means and differences of clustered values, against other packages, brute force, and simulated coverage."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """JSON lines, JSON arrays and CSV give the same observations, and the same care to faults."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """How often the gate is wrong, by simulated CI runs: what `python -m benchmarks.gate` shows at full size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Dependencies between aspects: published figures, a plain reading of the definition, and the edges."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path

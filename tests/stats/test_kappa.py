@@ -1,7 +1,5 @@
 """Agreement in pairs: equal to scikit-learn, statsmodels and the analysis of variance, and a reason where it is none."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The papers' tables: their layout, and each figure equal to scipy's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Correlations from counted combinations: those of the results themselves."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

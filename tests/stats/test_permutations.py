@@ -1,7 +1,5 @@
 """Tests of means over clusters, against every flip written out and against scipy."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What drop would be found, and what few skewed clusters cannot show."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,8 +1,6 @@
 """Plain lines are read quickly, many at once: the same columns and the same faults as in the strict reading of each line,
 whatever is in them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Agreement between raters against the published package and plain loops, missing values and ties included."""
 
-from __future__ import annotations
-
 import krippendorff
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Intervals of how often turns have a finding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

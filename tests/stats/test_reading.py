@@ -1,7 +1,5 @@
 """Records become columns, and what does not fit is told with its line."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

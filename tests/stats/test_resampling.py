@@ -1,7 +1,5 @@
 """What is computed for all resamples at once is what scipy says of each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Scorers side by side: each equal to scipy's figure, and pairs told apart only where the data tell them apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sequences of builds: the error rate over all nights, what they find, and their figures against another computation."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

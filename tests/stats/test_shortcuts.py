@@ -1,7 +1,5 @@
 """Figures that are counted rather than sorted, where that is faster: the same to the last bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import rankdata

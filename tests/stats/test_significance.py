@@ -1,7 +1,5 @@
 """All pairs at once, against SciPy one pair after the other."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 from math import comb, nan
 

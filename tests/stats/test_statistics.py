@@ -1,7 +1,5 @@
 """Correlations against scipy, on data with ties."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

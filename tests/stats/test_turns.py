@@ -1,7 +1,5 @@
 """Faults over turns: the survival curve against scipy's, its interval in simulation, rates and change by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import CensoredData, ecdf

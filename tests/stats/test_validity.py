@@ -1,7 +1,5 @@
 """What a judge's badge rests on: items that two people rated, ranked within systems, looked at again and again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

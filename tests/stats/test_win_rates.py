@@ -1,7 +1,5 @@
 """Who wins, ties apart; intervals against SciPy and statsmodels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 from math import isnan, nan

@@ -1,7 +1,5 @@
 """`saiten analyze` in this process, and small records for it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trials of attacks as tests need them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from saiten_server.attacks.statistics import AttackTrial, RatedAspect, TrialOutcome

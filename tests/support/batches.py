@@ -1,7 +1,5 @@
 """Batches, results and a clock as tests of the batch store need them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

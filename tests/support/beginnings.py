@@ -1,7 +1,5 @@
 """What several texts begin with alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The rating and comparison services over SQLite stores and a fake judge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count

@@ -1,7 +1,5 @@
 """Client and AsyncClient as one: every method is awaited, and an iteration is a list."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Small systems under test: a process that answers lines as its first argument says, and an HTTP server."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Cases of a test that share its fixtures."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence

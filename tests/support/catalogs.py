@@ -1,7 +1,5 @@
 """What the dashboard's templates and modules say, as the extractor of translations finds it."""
 
-from __future__ import annotations
-
 from functools import cache
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real browser that reports everything it complains about."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

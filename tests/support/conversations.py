@@ -1,7 +1,5 @@
 """Conversations for tests, and a judge that finds the faults that their texts plant."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

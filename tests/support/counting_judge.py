@@ -12,8 +12,6 @@ bad          a text: requests about it always fail, in the way that `bad_mode` s
 poison       a text: whoever asks about it is killed (SIGKILL), as by an input that crashes a native library
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

@@ -1,7 +1,5 @@
 """A TCP proxy whose connections a test cuts, as a network does."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 To make a database on PostgreSQL, its tables, and to drop it again takes a third of a second of CPU.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """A call cache in a dictionary, and a clock that only sleeping moves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Reads drawn charts: what stands in the SVG, and where."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """One process that draws, for all services that the tests of a process start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any

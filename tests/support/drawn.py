@@ -1,7 +1,5 @@
 """What a round drew, in tests that are about something else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from saiten_server.ratings.values import RoundDraw

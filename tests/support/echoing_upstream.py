@@ -1,7 +1,5 @@
 """A judge and a DeepL in one, on loopback, that say back whatever they were sent: texts, and the key."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler

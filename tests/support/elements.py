@@ -1,7 +1,5 @@
 """What a page holds, read as a browser reads it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 

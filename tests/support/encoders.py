@@ -1,7 +1,5 @@
 """Tiny encoders with random weights by a fixed seed, saved as Hugging Face folders: one a kind of tokenizer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

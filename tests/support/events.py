@@ -1,7 +1,5 @@
 """Server-sent events, as a browser reads them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

@@ -5,8 +5,6 @@ more than 100 KiB (what DeepL's own mock server takes; DeepL itself takes 128) a
 `script` holds what the next requests get instead of an answer.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """An encoder without a model, for tests of what uses one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A judge without a model, for tests of what uses one."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 

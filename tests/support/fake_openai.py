@@ -4,8 +4,6 @@ In a test: `async with FakeOpenAI() as fake: fake.script(status(500), valid)`. B
 `python -m tests.support.fake_openai --port 9200`, which rates everything with its scale's highest value.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

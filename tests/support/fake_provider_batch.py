@@ -4,8 +4,6 @@ In a test: `async with FakeProviderBatch() as fake: fake.line = status(500)`. A 
 or at the first question about it where `instant` is set.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import time
@@ -65,7 +63,7 @@ class FakeProviderBatch:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._port}/v1"
 
-    async def __aenter__(self) -> FakeProviderBatch:
+    async def __aenter__(self) -> "FakeProviderBatch":
         application = web.Application(client_max_size=2**28)
         routes = (
             ("POST", "/v1/files", "upload", self._upload),

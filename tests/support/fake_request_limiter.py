@@ -1,7 +1,5 @@
 """A `RequestLimiter` in memory with a clock of the test's, held to the same contract as the real ones."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable

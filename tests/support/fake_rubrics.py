@@ -1,7 +1,5 @@
 """A RubricSource out of rubrics at hand, and small rubrics to put into it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`SpeechChecks` that return the same warnings for every response."""
 
-from __future__ import annotations
-
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Warned
 from saiten_server.text.speech_check import SpeechChecks

@@ -1,7 +1,5 @@
 """A `Telemetry` that remembers what it was told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A translator of our own: English is "[EN] " and the text, and the second time costs nothing."""
 
-from __future__ import annotations
-
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import LanguageNotSupported, UpstreamError
 from saiten_server.core.evaluation import Translation

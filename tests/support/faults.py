@@ -1,7 +1,5 @@
 """Faults with their messages in English, as tests compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

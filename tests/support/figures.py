@@ -1,7 +1,5 @@
 """The figures of results: made for a test, as columns, and read from a store."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ ends as any Python does. What is not seen in it is the start of Python itself; `
 commands are therefore executed.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """Files that a CI job hands to `saiten gate`, and a judge whose ratings a test may shift."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reports of the gate as small as they can be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import Console

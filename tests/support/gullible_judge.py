@@ -4,8 +4,6 @@ In a test: `async with FakeOpenAI(gullible) as fake`. By hand, with `--strict` f
 `python -m tests.support.gullible_judge --port 9400`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64

@@ -1,7 +1,5 @@
 """A `BatchStore` as far as the provider's batch mode needs one: batches with their candidates, held until let go."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field

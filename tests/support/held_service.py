@@ -1,7 +1,5 @@
 """A service over HTTP that gives one answer to every evaluation, in threads of this process, and may keep some back."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

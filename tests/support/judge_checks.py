@@ -1,7 +1,5 @@
 """What a check of the judge found, as small as it can be."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from saiten_server.comparison.judge_checks.values import AnchorRatings, JudgeCheck

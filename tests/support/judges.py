@@ -1,7 +1,5 @@
 """An OpenAI judge on a fake server, with what a test may want to look at."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Keys of several projects and scopes, as headers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from saiten_server.core.access import Scope

@@ -1,7 +1,5 @@
 """Keys with limits, and what they have spent, in the database of a running service."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime

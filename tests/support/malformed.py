@@ -3,8 +3,6 @@
 The second half is known by construction, without any parser: it is the oracle for those that have one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A migration after the last one, for tests of the way from one revision to the next and back."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

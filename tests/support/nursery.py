@@ -1,7 +1,5 @@
 """Asks the process that forks commands, which all processes of a test run share. `tests/support/forks.py` is the other end."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -23,7 +21,7 @@ ADDRESS = "\0saiten-forks-" + os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.g
 
 
 @cache
-def nursery() -> Nursery:
+def nursery() -> "Nursery":
     """This process's own end of it, made at first use."""
     return Nursery()
 

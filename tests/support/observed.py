@@ -1,7 +1,5 @@
 """Observations for tests, from records or from tables of raters by items."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

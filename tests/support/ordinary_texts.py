@@ -1,8 +1,6 @@
 """Ordinary texts of support, shops and chats in Japanese and Korean, none of which speaks to a judge: 2,000 and more of
 them, from templates and what fills them. The same every time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import islice

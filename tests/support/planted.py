@@ -1,7 +1,5 @@
 """Secrets to be planted, and how each may look where it must not be."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

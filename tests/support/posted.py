@@ -1,7 +1,5 @@
 """Batches as a caller posts them over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

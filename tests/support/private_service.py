@@ -3,8 +3,6 @@
 python -m tests.support.private_service         # standard input is its control, standard output its announcement
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

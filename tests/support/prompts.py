@@ -1,7 +1,5 @@
 """Whole prompts, for tests of what the judge is shown."""
 
-from __future__ import annotations
-
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.judging.prompt import Prompt, build_prefix, enclose

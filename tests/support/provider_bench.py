@@ -1,7 +1,5 @@
 """A `ProviderRun` between a real database and a fake provider, and ways to kill it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field

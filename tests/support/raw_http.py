@@ -1,7 +1,5 @@
 """HTTP as bytes on a socket: what no client library would send, and exactly what came back."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import dataclass
 

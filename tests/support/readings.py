@@ -1,7 +1,5 @@
 """How much the search for attacks reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

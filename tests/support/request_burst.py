@@ -3,8 +3,6 @@
 `python -m tests.support.request_burst REDIS_URL COUNT LIMIT`
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 

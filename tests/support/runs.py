@@ -1,7 +1,5 @@
 """Runs to compare, from columns of ratings or from responses one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan

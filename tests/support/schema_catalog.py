@@ -1,7 +1,5 @@
 """What a database itself says of its schema, so that two schemas can be compared in everything."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Completed batches out of columns of ratings, in whatever store they are made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A page of the dashboard as a browser reads it."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'

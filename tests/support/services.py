@@ -1,7 +1,5 @@
 """Finds the real servers that tests talk to: by URL from the environment, else a private one from installed binaries."""
 
-from __future__ import annotations
-
 import glob
 import os
 import pwd

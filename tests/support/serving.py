@@ -1,7 +1,5 @@
 """A Saiten over real HTTP: in this event loop, for tests that ask it many things."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator

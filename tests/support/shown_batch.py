@@ -1,7 +1,5 @@
 """A completed batch with one of everything that the pages of items have to show, put into a database."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure

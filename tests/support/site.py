@@ -1,7 +1,5 @@
 """A whole Saiten as an operator runs it: service, workers and judge as processes of their own, on real servers."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

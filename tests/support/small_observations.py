@@ -1,7 +1,5 @@
 """Observations from plain rows, as a test writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import nan
 

@@ -1,7 +1,5 @@
 """Small rubrics and dialogues for tests: the shapes of the real ones, none of their wording."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from saiten_server.core.dialogue import Dialogue, Utterance

@@ -1,7 +1,5 @@
 """An OpenTelemetry collector on loopback: it takes spans as OTLP over HTTP, and keeps their bytes as they came."""
 
-from __future__ import annotations
-
 import gzip
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a service asks its database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

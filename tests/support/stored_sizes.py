@@ -1,7 +1,5 @@
 """Whether the counted bytes of each batch and project are those of what is there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import func, literal, select, union_all

@@ -1,7 +1,5 @@
 """An HTTP server on loopback in threads of this process, for as long as a `with` block lasts."""
 
-from __future__ import annotations
-
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType

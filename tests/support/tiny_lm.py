@@ -1,7 +1,5 @@
 """Tiny language models with random weights by a fixed seed, saved as Hugging Face folders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

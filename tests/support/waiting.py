@@ -1,7 +1,5 @@
 """How tests wait for what is to happen."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """One worker's parts between a real store on SQLite and a fake judge that answers when it is let, in time that is moved."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Texts by writers who had seen neither the corpus nor the rules: in no fit, so that their figures are the honest ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

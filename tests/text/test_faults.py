@@ -1,7 +1,5 @@
 """Rules beside the judge over whole conversations."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

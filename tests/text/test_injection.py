@@ -1,7 +1,5 @@
 """What is suspected of a text: rates on an own labelled corpus, one example per kind, and what is never done."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -1,7 +1,5 @@
 """What was found in the last texts: kept for a while, without the texts, and for all threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

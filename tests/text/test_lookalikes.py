@@ -1,8 +1,6 @@
 """How many dialogues that only talk of scores, prompts and judges are suspected. The model was fitted on them too;
 `docs/integrity.md` has the share by a model that was not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is left out of a suspicious text: enough that nothing suspicious is left, and of a plain text nothing."""
 
-from __future__ import annotations
-
 import base64
 import json
 from itertools import pairwise

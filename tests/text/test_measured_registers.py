@@ -1,7 +1,5 @@
 """Precision and recall on the labelled utterances, recomputed; floors just under what docs/registers.md says."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import cache

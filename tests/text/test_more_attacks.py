@@ -1,8 +1,6 @@
 """Rates on the second corpus and on the bundled attacks. The model was fitted on the corpus, not on the bundled attacks;
 `docs/integrity.md` has the share by a model that was fitted without it."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """False alarms on what shops, support and chats say every day. None of these texts is in the fitted corpus."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

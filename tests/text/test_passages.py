@@ -1,7 +1,5 @@
 """Whose speech is read: quotations, asides and addresses fall away, and long texts are read only at their beginning."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

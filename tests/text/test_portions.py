@@ -1,7 +1,5 @@
 """The corpus of texts that speak to their judge, and the model that was fitted on it."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from pathlib import Path

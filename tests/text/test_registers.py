@@ -1,7 +1,5 @@
 """The register of one utterance, by kind of sentence end."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

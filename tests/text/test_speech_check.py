@@ -1,7 +1,5 @@
 """Earlier utterances are read once in a while, and the same is said of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.dialogue import Dialogue, Utterance

@@ -1,7 +1,5 @@
 """What the tagger's lines hold, beside what fugashi makes of the same analysis."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.text.japanese import JapaneseTagger

@@ -1,7 +1,5 @@
 """What a helper process finds in a conversation is what is found here."""
 
-from __future__ import annotations
-
 from saiten_server.core.conversation import Conversation
 from saiten_server.text.talks import answer_job, look_through, read_found, write_job
 from tests.support.conversations import make_turns

@@ -1,7 +1,5 @@
 """`/v1/analyses/{name}`: every form of the question, every fault at its place, and a badge only where it was earned."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

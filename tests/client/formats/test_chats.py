@@ -1,7 +1,5 @@
 """Logs of messengers: each response of the system is an item, and without its name the error lists who speaks."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Whole conversations in files of items: they go to the service as they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command `saiten convert`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

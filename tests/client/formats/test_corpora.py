@@ -1,7 +1,5 @@
 """Files of corpora and benchmarks as they are published or written (tests/data/corpora), and what each must give."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files as teams really have them, each as its program writes it: nothing is refused or misread without cause."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Files that cannot be read, or that want to hurt: one line that says what to do, and bounded work."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

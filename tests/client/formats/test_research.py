@@ -1,7 +1,5 @@
 """What people said in research data: ratings that `saiten analyze` and `saiten ratings` read, none lost in silence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

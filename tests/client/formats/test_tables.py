@@ -1,7 +1,5 @@
 """Tables and JSON as teams have them, in every encoding: what items they give, and what the report tells."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

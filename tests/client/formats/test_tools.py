@@ -1,7 +1,5 @@
 """Files that other tools wrote (tests/data/formats): each gives its items, and no field of one is lost in silence."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

@@ -1,7 +1,5 @@
 """Spans of traces (tests/data/traces): a turn gives one item, that of its outermost answer, and the rest is named."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """An item for every turn of the assistant, of any format that holds whole dialogues."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

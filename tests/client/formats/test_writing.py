@@ -1,7 +1,5 @@
 """Items for other tools: what was written is read again as the same items, and what is lost is told."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

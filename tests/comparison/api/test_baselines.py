@@ -1,7 +1,5 @@
 """Pinned baselines: over HTTP, on the pages, and as what a gate compares with where it names no baseline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 

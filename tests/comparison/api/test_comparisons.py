@@ -1,7 +1,5 @@
 """`/v1/comparisons`, `/v1/gates` and `/v1/judge-checks` with a judge that says what the test has it say."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

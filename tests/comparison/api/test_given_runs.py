@@ -1,7 +1,5 @@
 """Comparisons and gates of runs that are given as results: the same verdict as of the same results in batches."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

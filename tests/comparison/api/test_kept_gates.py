@@ -1,7 +1,5 @@
 """Verdicts that are kept: what is stored, who may, and what they go with."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

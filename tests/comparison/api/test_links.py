@@ -1,7 +1,5 @@
 """`/v1/links`: two judges linked over HTTP, and a comparison and a gate that use the link."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

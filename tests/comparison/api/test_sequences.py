@@ -1,7 +1,5 @@
 """Sequences of builds: over HTTP, and what becomes of them when batches are erased."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import quote
 

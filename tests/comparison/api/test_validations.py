@@ -1,7 +1,5 @@
 """`/v1/validations`: what would be refused is said of all requests at once, and nothing is stored."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`POST /v1/erasures` over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

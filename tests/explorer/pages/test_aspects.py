@@ -1,7 +1,5 @@
 """The page of aspects: what hangs together, which systems differ, and how far people agree."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

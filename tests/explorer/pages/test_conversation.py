@@ -1,7 +1,5 @@
 """Pages of conversations: turns with findings beside them, and what a run's findings amount to."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

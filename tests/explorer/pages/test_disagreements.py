@@ -1,7 +1,5 @@
 """How far people agree with a run's judge: on the chips beside aspects, and response by response."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The explorer: cases of several runs beside each other, found, sorted, filtered and read on one page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

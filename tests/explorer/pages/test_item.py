@@ -1,7 +1,5 @@
 """One item's page: everything that is known of a response, and the way to its neighbours."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The explorer's list of one run's responses: sorted, filtered, paged, and safe to look at."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

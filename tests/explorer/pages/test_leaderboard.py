@@ -1,7 +1,5 @@
 """`/leaderboard`: systems in their places, by the judge and corrected by people."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Progress of several runs at once, as HTML in the visitor's language."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence

@@ -1,7 +1,5 @@
 """The page of one run: its figures, what can be done with it, and who may."""
 
-from __future__ import annotations
-
 import importlib.abc
 import json
 import re

@@ -1,7 +1,5 @@
 """The list of runs: what it says of each, and how two are picked out of it."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import Any

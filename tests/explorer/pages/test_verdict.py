@@ -1,7 +1,5 @@
 """The explorer's verdict on two runs: the answer, the figures behind it, and the cases below it."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

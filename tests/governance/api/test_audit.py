@@ -1,7 +1,5 @@
 """`/v1/audit`: what was administered over HTTP, by whom, and for whose eyes."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

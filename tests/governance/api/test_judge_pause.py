@@ -1,7 +1,5 @@
 """`/v1/judge/pause`: how long the judge is not called, and an administrator who ends that."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

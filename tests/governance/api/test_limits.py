@@ -1,7 +1,5 @@
 """What a key may ask for and cost, and what a process takes on, as callers meet it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`/v1/policy` over HTTP: whoever has a key reads it, administrators set it."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from pathlib import Path

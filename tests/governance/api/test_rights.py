@@ -1,7 +1,5 @@
 """Who may do what, over every route of the OpenAPI document, so that a new one cannot be forgotten."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages of what another project has: there are none, whichever page it is, so that a new one cannot be forgotten."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Malformed and hostile requests: the statuses that were agreed on, no 5xx, no judge call on a refused one."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Large bodies that arrive together have a bound, which small ones do not notice; and callers who hang up."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How a service that stops parts from its callers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """The headers that every answer has, and which of them an answer may have of its own."""
 
-from __future__ import annotations
-
 from saiten_server.platform.web.middleware import RAW_SAFE_HEADERS, add_headers
 
 

@@ -1,7 +1,5 @@
 """A client that openapi-python-client generates from the document, used against a running service."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess

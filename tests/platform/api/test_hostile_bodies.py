@@ -1,7 +1,5 @@
 """Bodies that are small to send and large to read: refused with a few faults, before their values are looked at."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from typing import Any

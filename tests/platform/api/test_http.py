@@ -1,7 +1,5 @@
 """What holds for every request: framing, media types, sizes, ids, problems, keys."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import importlib

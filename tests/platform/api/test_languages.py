@@ -1,7 +1,5 @@
 """Errors and results in Japanese and Korean, in the service's answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What requests leave in the metrics: routes, methods and statuses of Saiten's own, and nothing that a caller made up."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

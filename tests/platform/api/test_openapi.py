@@ -1,7 +1,5 @@
 """What the OpenAPI document says of all answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Query parameters that an address does not know are refused: passed over, the answer would hold more than was meant."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

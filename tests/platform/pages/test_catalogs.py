@@ -1,7 +1,5 @@
 """Every word of the dashboard is there in Japanese and Korean, and says the same placeholders."""
 
-from __future__ import annotations
-
 import re
 from io import BytesIO
 from pathlib import Path

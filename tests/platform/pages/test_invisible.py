@@ -1,7 +1,5 @@
 """Invisible characters by their code points, and nothing else changed."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from saiten_server.platform.web.page import is_unseen, reveal

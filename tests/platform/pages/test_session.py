@@ -1,7 +1,5 @@
 """Signing in, and what a page refuses to whom."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

@@ -1,7 +1,5 @@
 """How texts are put into forward passes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

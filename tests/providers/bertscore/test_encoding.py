@@ -1,7 +1,5 @@
 """What is encoded, how often, and how long it is kept."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Without the bertscore extra everything imports, and says what to install."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

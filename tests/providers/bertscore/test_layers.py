@@ -1,7 +1,5 @@
 """The cut model against bert-score's own, over the families of encoders that it knows."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Greedy matching on vectors small enough to be matched by hand."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

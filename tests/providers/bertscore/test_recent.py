@@ -1,7 +1,5 @@
 """What is kept of recent texts: so much, so long, and those that were used last."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

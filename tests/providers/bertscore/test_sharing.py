@@ -1,7 +1,5 @@
 """Many requests, one encoder: with a loader and a comparer that wait for the test, never for the clock."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

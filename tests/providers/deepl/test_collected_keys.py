@@ -1,7 +1,5 @@
 """The translator uses the call cache itself, so it names its keys itself to whoever has to find them at an erasure."""
 
-from __future__ import annotations
-
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.providers.deepl.translator import DeepLTranslator
 from saiten_server.providers.ports import RequestScope

@@ -1,7 +1,5 @@
 """DeepL's refusals, told apart."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.errors import (

@@ -1,7 +1,5 @@
 """What is sent with what: contexts, blocks, and bytes counted as the SDK sends them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """The quota of a process's cgroup, as Linux writes it into files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said where a model cannot be had."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.providers.huggingface import ModelKind

@@ -1,7 +1,5 @@
 """Loading around a body of the test's own."""
 
-from __future__ import annotations
-
 import logging
 from importlib.util import find_spec
 from pathlib import Path

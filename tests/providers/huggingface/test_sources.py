@@ -1,7 +1,5 @@
 """Where a model is taken from: folder, cache or hub, and what is said where it is in none."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

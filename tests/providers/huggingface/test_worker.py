@@ -1,7 +1,5 @@
 """One thread, jobs in order."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from functools import partial

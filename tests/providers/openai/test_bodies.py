@@ -1,7 +1,5 @@
 """What is sent is the question's body, however it is put together."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

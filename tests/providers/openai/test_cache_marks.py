@@ -1,7 +1,5 @@
 """Where a prompt's fixed part is marked for the provider's prompt cache, and what the marks do not touch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Bytes out, an answer or the SDK's error back: where a call goes through, what is sent, what an answer may hold."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -24,7 +22,7 @@ class Upstream:
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
         self.port = free_port()
 
-    async def __aenter__(self) -> Upstream:
+    async def __aenter__(self) -> "Upstream":
         self._runner = web.ServerRunner(web.Server(self._serve))
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()

@@ -1,7 +1,5 @@
 """docs/cost.md against prompts, prices and its own arithmetic; the tokens behind it against the tokenizer."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A provider's filter or region block is a matter of the item, with the provider's words; a refused key is not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is made at first use: once, in a thread, and for all who ask."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The OpenAI judge's estimates against the prompts that it does send."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Who waits for how long: a caller not past the deadline, a batch as long as it takes."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

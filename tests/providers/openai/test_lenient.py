@@ -1,7 +1,5 @@
 """`judge.lenient` at an endpoint that ignores the schema: by request and by setting, and in the signature."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What `x-ratelimit-*` headers say, as OpenAI and others write them."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.providers.flow_control import RateLimits

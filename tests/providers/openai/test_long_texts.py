@@ -1,7 +1,5 @@
 """What a long dialogue takes is done beside the event loop, which other callers need."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import replace

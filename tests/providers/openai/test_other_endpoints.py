@@ -1,7 +1,5 @@
 """Endpoints that only resemble OpenAI's, each as it is documented or reported to answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

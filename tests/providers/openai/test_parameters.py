@@ -1,7 +1,5 @@
 """The call cache's key: whatever may change the reply is in it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The fixed parts are built once, told apart by all they depend on, and not kept without end."""
 
-from __future__ import annotations
-
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The price table and what it makes of tokens."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

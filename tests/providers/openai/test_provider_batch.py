@@ -1,7 +1,5 @@
 """OpenAI's Batch API against a fake of it: what goes over the wire, what may come back, and what each error becomes."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """A reply that comes again is read once, and says the same; of what is remembered nothing is a text."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

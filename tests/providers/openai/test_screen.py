@@ -1,7 +1,5 @@
 """`judge.screen`: the verdict says whether a text addresses its evaluator. It warns, and changes no rating."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What every dialogue's request has in common, in bytes as they are sent: a provider's prompt cache keeps nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """`/v1/ratings`: whole or not at all, every fault at its line, read in pages, removed by name and with their batch."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`/v1/ratings/rounds`: what people rate, with the probability of each, and what that makes of a batch's figures."""
 
-from __future__ import annotations
-
 import json
 import re
 

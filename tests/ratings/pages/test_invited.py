@@ -1,7 +1,5 @@
 """Links by which raters rate: what they open, what they do not, and how they end."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

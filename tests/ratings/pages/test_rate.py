@@ -1,7 +1,5 @@
 """Rounds of human ratings as pages: starting, watching, joining and closing them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import unquote

@@ -1,7 +1,5 @@
 """A rater's sheet: what it shows, what it hides, and that it works by radio buttons alone."""
 
-from __future__ import annotations
-
 import asyncio
 import html
 import json

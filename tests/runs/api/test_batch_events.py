@@ -1,7 +1,5 @@
 """Server-sent events of a batch: at once, on every change, and one last that says how it ended."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Results of a batch over HTTP: in order, whole or visibly broken off, harmless in a spreadsheet, and in figures."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

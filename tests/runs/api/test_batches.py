@@ -1,7 +1,5 @@
 """`/v1/batches`: whole or not at all, once for each key, each project its own; listed, steered and erased."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

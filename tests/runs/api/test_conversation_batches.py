@@ -1,7 +1,5 @@
 """Batches of conversations over HTTP: the real judge adapter, a fake endpoint that finds planted faults."""
 
-from __future__ import annotations
-
 import csv
 import html
 import json

@@ -1,7 +1,5 @@
 """`/v1/estimates`: the figures of a batch, with nothing stored and nobody called."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """Equal candidates are judged once: in a batch, in batches at the same time, and beside single evaluations."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bodies that are read as a stream: large and honest ones come through, those that drip are cut."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

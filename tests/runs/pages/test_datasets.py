@@ -1,7 +1,5 @@
 """`/datasets`: a file is uploaded, looked at, kept, scored and erased in a browser, without script."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os

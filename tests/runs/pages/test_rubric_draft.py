@@ -1,7 +1,5 @@
 """`/rubrics/draft/try`: a draft is checked, estimated and scored once, and nothing of it stays."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

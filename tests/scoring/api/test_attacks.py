@@ -1,7 +1,5 @@
 """The shared attacks through the whole service, with a judge that quotes the candidate before its verdict."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Blended values over HTTP: c + 10(b − b̄), b as `bert_score.score` gives it for the pair alone."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 from collections.abc import Callable

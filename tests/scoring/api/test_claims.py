@@ -1,7 +1,5 @@
 """A claim on an Idempotency-Key: renewed while the work lasts, and let go when it fails."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Rate a whole conversation over HTTP: the real judge adapter, a fake endpoint that finds planted faults."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """Score one response over HTTP: the real judge adapter, a fake endpoint, a real database."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests as people write them: a misspelt field is told what it may mean, and a context may be a list of texts."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

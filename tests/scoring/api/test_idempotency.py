@@ -1,7 +1,5 @@
 """`Idempotency-Key`: once, however often it is sent."""
 
-from __future__ import annotations
-
 import asyncio
 
 import httpx

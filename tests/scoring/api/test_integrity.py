@@ -1,7 +1,5 @@
 """A project's policy for suspected attacks, over HTTP: single evaluations, batches, and the form."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

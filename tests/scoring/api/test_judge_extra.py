@@ -1,7 +1,5 @@
 """`judge.extra` over HTTP: only what the operator allows, refused before anything is stored or paid for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Asking the judge for its reasons after it rated: over HTTP and with the button of a page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

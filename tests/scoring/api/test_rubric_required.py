@@ -1,7 +1,5 @@
 """A Korean dialogue that names no rubric is not rated by the Japanese one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Versions of a rubric over HTTP: each batch stays with the one by which it was scored."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the judge says of texts that address it, from the request to the stored result."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`/try`: a response typed in by hand is scored, and what is wrong is said where it is."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """`/rubrics`: rubrics in full, what changed between versions, and their files."""
 
-from __future__ import annotations
-
 import pytest
 
 from saiten_server.core.rubric import Rubric
