@@ -8,10 +8,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import BatchOptions, Candidate, Entry, EstimateReport, any_request_of, list_candidates
+from saiten_server.core.batch import (
+    BatchOptions,
+    Candidate,
+    Entry,
+    EstimateReport,
+    any_request_of,
+    list_candidates,
+    plan_of,
+)
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.core.evaluation import ConversationRequest, RelevanceOptions
+from saiten_server.core.evaluation import ConversationRequest, PreferenceRequest, RelevanceOptions
 from saiten_server.core.model import canonical_json
 from saiten_server.core.rubric import Rubric, Unit
 from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
@@ -21,6 +29,7 @@ from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 from saiten_server.scoring.case import check_path, check_support, check_unit, require_translator
 from saiten_server.scoring.conversation import write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.preferring import open_pair
 
 DIGEST_BYTES = 16
 BLOCK_UTTERANCES = 10  # utterances that the DeepL translator sends with one and the same context
@@ -46,6 +55,9 @@ class BatchEstimate:
     def add(self, candidate: Candidate) -> None:
         """Takes one candidate in. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
         request = any_request_of(self._options, candidate)
+        if isinstance(request, PreferenceRequest):
+            self._add_pair(request)
+            return
         if isinstance(request, ConversationRequest):
             self._add_conversation(request)
             return
@@ -76,11 +88,23 @@ class BatchEstimate:
         if request.path != "source":
             self._translations.add(write_as_dialogue(conversation))
 
+    def _add_pair(self, request: PreferenceRequest) -> None:
+        case = open_pair(request, self._rubric, self._window_tokens)
+        self._candidates += 1
+        context = [part.encode() for one in request.context or () for part in (one.speaker, one.text)]
+        shared = canonical_json([request.persona, request.goal]).encode()
+        judged = digest_texts([shared, *context, *(digest.encode() for digest in sorted(case.digests.values()))])
+        if judged not in self._judged:
+            self._judged.add(judged)
+            self._bill.add(case.tasks("batch"))
+
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
         bill, cost = self._bill, self._bill.cost_usd
         twice = self._options.integrity == "judge-twice"
-        live = self._rubric.unit == "conversation"  # which the provider's batch mode does not take
+        live = (
+            self._rubric.unit == "conversation" and plan_of(self._options) is None
+        )  # which the provider's batch mode does not take
         return EstimateReport(
             candidates=self._candidates,
             distinct_candidates=len(self._judged),
