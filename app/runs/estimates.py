@@ -14,7 +14,6 @@ from saiten_server.core.batch import (
     Entry,
     EstimateReport,
     any_request_of,
-    list_candidates,
     plan_of,
 )
 from saiten_server.core.dialogue import Dialogue, Utterance
@@ -23,7 +22,7 @@ from saiten_server.core.evaluation import ConversationRequest, PreferenceRequest
 from saiten_server.core.model import canonical_json
 from saiten_server.core.rubric import Rubric, Unit
 from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
-from saiten_server.runs.intake import Intake
+from saiten_server.runs.intake import Intake, Source
 from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 from saiten_server.scoring.case import check_path, check_support, check_unit, require_translator
@@ -196,10 +195,10 @@ def settle_unit(intake: Intake, rubric: Rubric) -> Intake:
 OF_AN_ITEM = "/reference"  # what of a request lies in the item; whatever else can be wrong by now lies in the options
 
 
-async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateReport:
+async def estimate(source: Source, instruments: ScoringContext) -> EstimateReport:
     """What the batch would take. Raises InvalidRequest with a pointer into the batch, UnknownRubric and
     TranslatorNotConfigured."""
-    found, items = BatchEstimate(intake.options, instruments), -1
+    found, items = BatchEstimate(source.options, instruments), -1
 
     def add(block: list[tuple[Entry, Candidate]]) -> None:
         nonlocal items
@@ -212,18 +211,18 @@ async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateRepor
                     error.pointer = f"/items/{items}{OF_AN_ITEM}"
                 raise
 
-    async for block in intake.blocks():
+    async for block in source.blocks():
         # Milliseconds a candidate where prompts are long: in a thread, so that others are answered meanwhile.
         await asyncio.to_thread(add, block)
     return found.report()
 
 
-async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
+async def admit(source: Source, instruments: ScoringContext) -> float | None:
     """What one candidate may cost under the batch's budget (USD); None without a budget. Raises InvalidRequest,
     UnknownRubric and TranslatorNotConfigured where the batch cannot be scored."""
-    options = intake.options
+    options = source.options
     if options.budget_usd is not None:
-        report = await estimate(intake, instruments)
+        report = await estimate(source, instruments)
         if report.unit_cost_usd is None:
             detail = Message("budget-price-unknown")
             raise InvalidRequest(detail, pointer="/budget_usd")
@@ -236,10 +235,11 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
         return looks * tries * report.unit_cost_usd
     if options.path != "source" and instruments.rubrics.get(options.rubric).references:
         # A single item may ask for what the rubric has not: that its references are translated.
-        await estimate(intake, instruments)
+        await estimate(source, instruments)
         return None
     # What can be wrong now is wrong with the options, and shows at any candidate.
-    _, candidate = next(list_candidates(intake.first, 0, 0))
-    # In a thread: it may be as long as a whole body.
-    await asyncio.to_thread(BatchEstimate(options, instruments).add, candidate)
+    async for block in source.blocks():
+        # In a thread: it may be as long as a whole body.
+        await asyncio.to_thread(BatchEstimate(options, instruments).add, block[0][1])
+        break
     return None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.fake_openai import Answer, Behaviour, Request, complete, tell_tokens
+from tests.support.fake_openai import Answer, Behaviour, Request, complete, tell_tokens, valid
 
 NAMES = (("R", "K"), ("M", "T"))
 TIE = "tie"
@@ -22,6 +22,12 @@ def find_names(request: Request) -> tuple[str, str]:
     return next(names for names in NAMES if all(name in last for name in names))
 
 
+def is_of_pair(request: Request) -> bool:
+    """Whether the judge is asked about two, and not for ratings."""
+    last = request["messages"][-1]["content"].rsplit("\n", 1)[1]
+    return any(all(name in last for name in names) for names in NAMES)
+
+
 def texts_of(request: Request) -> dict[str, str]:
     """The two by their names: responses, or the turns of each conversation joined."""
     names = find_names(request)
@@ -33,9 +39,11 @@ def texts_of(request: Request) -> dict[str, str]:
 
 
 def answer_with(pick: Pick) -> Behaviour:
-    """Answers every aspect with the picked word, and with a token's probabilities where they are asked for."""
+    """Answers every aspect of two with the picked word (all else with the highest ratings), and with a token's probabilities where they are asked for."""
 
     def answer(request: Request) -> Answer:
+        if not is_of_pair(request):
+            return valid(request)
         word = pick(request, find_names(request), texts_of(request))
         wanted = request.get("response_format")
         if wanted:
