@@ -1947,33 +1947,6 @@ class Explanation(Answer):
     """when it was created, in UTC"""
 
 
-class FailedPair(Answer):
-    """A line of results: the pair's place, and why it was not compared."""
-
-    position: int
-    """place in the batch, counting candidates from 0"""
-    item: str
-    """your name for the item, or its number"""
-    candidate: int | None = None
-    """number among the item's responses, from 0; null where it has a single one"""
-    dialogue: str | None = None
-    """the item's `dialogue`"""
-    cluster: str | None = None
-    """digest of the dialogue: what has the same one counts as one independent unit; null stands alone"""
-    ids_given: bool | None = None
-    context_digest: str | None = None
-    system_turns: int | None = None
-    """of a conversation: how many turns the system has"""
-    batch_metadata: Mapping[str, str] | None = None
-    """the run's; absent where it has none"""
-    texts: PairTexts | None = None
-    """with `texts=true`"""
-    status: str
-    """the state"""
-    error: Failure
-    """why there is no comparison"""
-
-
 class HierarchyReport(Report):
     """Dependencies in the aspects' order, the lower first."""
 
@@ -2196,7 +2169,7 @@ class Paths(Answer):
     """whether an aspect was rated differently on the two paths"""
 
 
-class PreferenceRun(Answer):
+class PreferenceRun(RatedBatch):
     """The current state of a preference run: a batch whose candidates are pairs, and what it compares."""
 
     id: str
@@ -2722,41 +2695,17 @@ class Preference(Answer):
     """as in the request"""
 
 
-class PreferenceLine(Answer):
-    """A line of results: the pair's place, and what a comparison says."""
+class PreferenceRow(Answer):
+    """A pair's place in its run with what a comparison says, or with the `error` in place of it."""
 
-    id: str
-    """the comparison's id, `pr_…`"""
-    rubric: RubricReference
-    """the rubric's id, or `id@version`; without a version it is the newest"""
-    aspects: Mapping[str, AspectPreference] = {}
-    """the aspects that count; null takes all"""
-    first: PairSide
-    """the one that the request names first"""
-    second: PairSide
-    """the other one"""
-    judge: JudgeProvenance
-    """how the judge is called"""
-    usage: Usage
-    """what it cost"""
-    warnings: Sequence[Warned] = ()
-    """what the reader of the score should know"""
-    signature: str
-    """how the scores were made, in one line; null where the results do not share one"""
-    cached: bool
-    """whether every reply came from the cache"""
-    created_at: datetime
-    """when it was created, in UTC"""
-    metadata: Mapping[str, str] = {}
-    """your own entries, such as `system` and `build`"""
-    dialogue: str | None = None
-    """the item's `dialogue`"""
-    position: int
+    position: int | None = None
     """place in the batch, counting candidates from 0"""
-    item: str
+    item: str | None = None
     """your name for the item, or its number"""
     candidate: int | None = None
     """number among the item's responses, from 0; null where it has a single one"""
+    dialogue: str | None = None
+    """the item's `dialogue`"""
     cluster: str | None = None
     """digest of the dialogue: what has the same one counts as one independent unit; null stands alone"""
     ids_given: bool | None = None
@@ -2769,6 +2718,32 @@ class PreferenceLine(Answer):
     """with `texts=true`"""
     status: Literal["scored", "partial", "failed"]
     """`partial` if some aspect has no preference, `failed` if none has"""
+    error: Failure | None = None
+    """why there is no comparison"""
+    id: str | None = None
+    """the comparison's id, `pr_…`"""
+    rubric: RubricReference | None = None
+    """the rubric's id, or `id@version`; without a version it is the newest"""
+    aspects: Mapping[str, AspectPreference] = {}
+    """the aspects that count; null takes all"""
+    first: PairSide | None = None
+    """the one that the request names first"""
+    second: PairSide | None = None
+    """the other one"""
+    judge: JudgeProvenance | None = None
+    """how the judge is called"""
+    usage: Usage | None = None
+    """what it cost"""
+    warnings: Sequence[Warned] = ()
+    """what the reader of the score should know"""
+    signature: str | None = None
+    """how the scores were made, in one line; null where the results do not share one"""
+    cached: bool | None = None
+    """whether every reply came from the cache"""
+    created_at: datetime | None = None
+    """when it was created, in UTC"""
+    metadata: Mapping[str, str] = {}
+    """your own entries, such as `system` and `build`"""
 
 
 class ResultRow(Answer):
