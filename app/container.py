@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -27,6 +27,7 @@ from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences.service import SequenceService
 from saiten_server.comparison.sequences.store import SequenceStore
 from saiten_server.comparison.service import ComparisonService
+from saiten_server.core.batch import BatchUnit
 from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.explorer.cases import CaseExplorer
@@ -362,6 +363,10 @@ def open_helpers(settings: Settings, stack: AsyncExitStack) -> Helpers | None:
     return helpers
 
 
+UNITS: tuple[BatchUnit, Literal["any"]] = ("rating", "any")
+"""The batches that callers of the service of batches see, and those that a worker works on."""
+
+
 def open_batches(
     settings: Settings,
     stack: AsyncExitStack,
@@ -381,10 +386,12 @@ def open_batches(
         return batch_id
 
     window = window_of(settings.judge_concurrency)
-    store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    store, every = (
+        BatchStore(engine, window=window, unit=unit, usd_per_day=settings.key_usd_per_day) for unit in UNITS
+    )
     queue = open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
-    provider = open_provider(settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried)
+    provider = open_provider(settings, engine, stack, store=every, queue=queue, cache=cache, instruments=unhurried)
     batches = BatchService(
         store=store,
         queue=queue,
@@ -398,7 +405,7 @@ def open_batches(
         quota=quota,
     )
     worker = BatchWorker(
-        store=store,
+        store=every,
         queue=queue,
         cache=cache,
         instruments=unhurried,
