@@ -111,7 +111,10 @@ PairChoice = Literal["all", "baseline", "active"]
 
 class PairPlan(Value):
     """What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
-    `systems` are what people call the runs, in the same order."""
+    `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
+    every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
+    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    `contexts` differ, and those beyond `budget_calls`."""
 
     runs: Annotated[tuple[BatchId, ...], listed(minimum=2, maximum=20)]
     systems: Annotated[tuple[str, ...], listed()]
@@ -122,6 +125,9 @@ class PairPlan(Value):
     budget_calls: int | None = None
     stop: Literal["all", "resolved"] = "all"
     alpha: float = 0.05
+    items: int = 0
+    calls: int = 0
+    left_out: dict[str, int] = Field(default_factory=dict)
 
 
 class PairRunOptions(BatchOptions):

@@ -77,7 +77,7 @@ from saiten_server.runs.work import (
     FinishedCandidate,
     Work,
 )
-from saiten_server.scoring.store import read_candidate, read_options
+from saiten_server.scoring.store import read_options
 
 if TYPE_CHECKING:
     from saiten_server.runs.frame import RunFrame
@@ -341,27 +341,26 @@ class BatchStore:
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
     async def asked(self, batch_id: str, positions: Collection[int]) -> dict[int, Candidate]:
-        """The candidates at these positions."""
-        query = select(item.position, item.request).where(equals(item.batch_id, batch_id), item.position.in_(positions))
+        """The candidates at these positions, pairs with the two that they compare."""
+        query = select(item.position, item.item, item.candidate, item.cluster, item.request).where(
+            equals(item.batch_id, batch_id), item.position.in_(positions)
+        )
         rows = await db.fetch(self._engine, query)
         # In a thread, as `results`.
-        return await asyncio.to_thread(lambda: {row.position: read_candidate(row.request) for row in rows})
+        placed = await asyncio.to_thread(lambda: [read_placed(row) for row in rows])
+        return {entry.position: one for entry, one in await self.show_pairs(batch_id, placed)}
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
         result = t.evaluations.c
         query = (
-            select(item.request)
+            select(item.position)
             .join(t.batches, t.batches.c.id == item.batch_id)
             .join(t.evaluations, (result.batch_id == item.batch_id) & (result.position == item.position))
             .where(equals(item.batch_id, batch_id), t.batches.c.texts.is_(None), result.status.in_(RATED))
         )
         found = await db.fetch_value(self._engine, query.limit(1))
-        if found is None:
-            return None
-        candidate = read_candidate(found)
-        entry = Entry.model_construct(position=0, item="", candidate=None)
-        return (await self.show_pairs(batch_id, [(entry, candidate)]))[0][1]
+        return None if found is None else (await self.asked(batch_id, [found])).get(found)
 
     # Figures of whole batches
 
