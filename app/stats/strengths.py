@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, issparse
 
 from saiten_server.stats.observations import Floats, Integers
 from saiten_server.stats.resampling import find_quantile
@@ -82,8 +82,9 @@ class Strengths:
     `information` is the inverse of the model's own covariance, in which looks are independent: what another look would
     add to it. `position` is log odds for what is shown first, None where no pair was shown in both orders. `covariates`
     are log odds by unit. `tie` is log ν, or log δ; None where there is no tie. `separated` are terms without a finite
-    estimate. `influence` has each cluster's part in the error of each strength, shape (clusters, systems), sparse;
-    its clusters are those of the looks, numbered without gaps.
+    estimate. `scores` times `inverse` is what each cluster, numbered without gaps in the order of the
+    looks' numbers, adds to the error of each strength; of shapes (clusters, parameters), sparse where there are many,
+    and (parameters, systems).
     """
 
     values: Floats
@@ -95,7 +96,8 @@ class Strengths:
     tie: Term | None
     separated: tuple[str, ...]
     clusters: int
-    influence: Floats
+    scores: Any
+    inverse: Floats
 
     @property
     def errors(self) -> Floats:
@@ -346,14 +348,12 @@ def describe(
     if not penalty:
         inverse[: cells.systems, : cells.systems] -= 1 / cells.systems**2  # of `anchor`: it moves no difference
     scores = score_clusters(cells, found, looks)
-    loads = load_clusters(cells, found, looks, inverse)
+    freedom = count_freedom(cells, found, looks, inverse)
     if looks.count * cells.size**2 <= MOST_CORRECTED:
-        influence = correct_scores(cells, found, looks, inverse, scores) @ inverse
+        scores = correct_scores(cells, found, looks, inverse, scores)
     else:
-        influence = sqrt(looks.count / (looks.count - 1)) * (scores @ inverse)
-    covariance = influence.T @ influence
-    with np.errstate(invalid="ignore", divide="ignore"):
-        freedom = np.nan_to_num(loads.sum(axis=0) ** 2 / (loads**2).sum(axis=0)) - 1
+        scores = scores * sqrt(looks.count / (looks.count - 1))
+    covariance = inverse @ to_dense(scores.T @ scores) @ inverse
     errors = np.sqrt(np.diagonal(covariance))
     terms = {
         name: Term(float(parameters[at] / scale), float(errors[at] / scale), float(freedom[at]))
@@ -372,7 +372,8 @@ def describe(
         tie=None if cells.ties is None else tie,
         separated=tuple(separated),
         clusters=looks.count,
-        influence=influence[:, : cells.systems],
+        scores=scores,
+        inverse=inverse[:, : cells.systems],
     )
 
 
@@ -396,16 +397,25 @@ def score_clusters(cells: Cells, found: Derivatives, looks: Clusters) -> csr_arr
     return coo_array((values, places), shape=(looks.count, cells.size)).tocsr()
 
 
-def load_clusters(cells: Cells, found: Derivatives, looks: Clusters, inverse: Floats) -> Floats:
-    """What each cluster carries of the model's own variance of each parameter, shape (clusters, parameters)."""
-    loads = np.empty((looks.count, cells.size))
+def count_freedom(cells: Cells, found: Derivatives, looks: Clusters, inverse: Floats) -> Floats:
+    """t's degrees of freedom of each parameter: as many as equal clusters that carry as much of the model's own
+    variance count as, less one; shape (parameters,)."""
+    freedom = np.zeros(cells.size)
     for number, column in enumerate(inverse.T):
         odds = cells.odds(column)
         load = found.odds_odds * odds**2
         if cells.ties is not None:
             load = load + 2 * found.odds_tie * odds * column[-1] + found.tie_tie * column[-1] ** 2
-        loads[:, number] = np.bincount(looks.cluster, weights=looks.weight * load[looks.cell], minlength=looks.count)
-    return loads
+        carried = np.bincount(looks.cluster, weights=looks.weight * load[looks.cell], minlength=looks.count)
+        squares = float(carried @ carried)
+        freedom[number] = float(carried.sum()) ** 2 / squares - 1 if squares else 0.0
+    return freedom
+
+
+def to_dense(matrix: Any) -> Floats:
+    """The matrix, sparse or not, as an array."""
+    found: Floats = matrix.toarray() if issparse(matrix) else matrix
+    return found
 
 
 def correct_scores(cells: Cells, found: Derivatives, looks: Clusters, inverse: Floats, scores: csr_array) -> Floats:
