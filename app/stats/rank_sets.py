@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.special import stdtr
+from scipy.special import expit, stdtr
 
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
@@ -225,9 +225,11 @@ def compare_orders(pairs: ShownPairs) -> Consistency:
     )
 
 
-def share_preferred(strengths: Sequence[float], tie: float | None) -> float:
-    """The chance that the first of two strengths is preferred, a tie counting half; `tie` is Davidson's log ν."""
-    half = (strengths[0] - strengths[1]) / 2
+def share_preferred(strengths: Sequence[float], tie: float | None, ties: Ties = "davidson") -> float:
+    """The chance that the first of two strengths is preferred, a tie counting half; `tie` is log ν or log δ."""
+    odds = strengths[0] - strengths[1]
     even = 0.0 if tie is None else float(np.exp(tie))
-    up, down = float(np.exp(half)), float(np.exp(-half))
+    if ties == "ordinal":
+        return float(expit(odds - even) + expit(odds + even)) / 2
+    up, down = float(np.exp(odds / 2)), float(np.exp(-odds / 2))
     return (up + even / 2) / (up + down + even)

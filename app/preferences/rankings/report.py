@@ -22,7 +22,8 @@ from saiten_server.preferences.rankings.values import (
     Voice,
 )
 from saiten_server.stats.corrected_ranks import correct_ranks, split_by_rater
-from saiten_server.stats.observations import NO_RATER, count_keys
+from saiten_server.stats.observations import NO_RATER, Floats, count_keys
+from saiten_server.stats.pair_shares import estimate_share
 from saiten_server.stats.rank_sets import (
     FEWEST_CLUSTERS,
     RankSets,
@@ -36,6 +37,9 @@ from saiten_server.stats.shown_pairs import TIE, ShownPairs
 from saiten_server.stats.strengths import Term, find_tie_parameter
 
 Interval = tuple[float, float] | None
+
+MOST_INTERVALS = 2_000
+"""Pairs of systems up to which each has the interval of its share: some tenths of a millisecond each."""
 
 
 def rank_preferences(pairs: ShownPairs, request: RankingRequest, notes: Sequence[Message] = ()) -> Ranking:
@@ -90,7 +94,7 @@ def describe(
         ),
         components=tuple(tuple(names[one] for one in component) for component in sets.components),
         scales=list_scales(names, sets),
-        pairs=list_met(names, sets, outcomes, order, None if tie is None or request.ties != "davidson" else tie.value),
+        pairs=list_met(pairs, sets, outcomes, order, tie=tie, request=request),
         tie_rate=float(np.mean(pairs.choice == TIE)),
         tie_parameter=nu,
         tie_parameter_interval=nu_interval if known else None,
@@ -122,7 +126,7 @@ def find_interval(one: int, sets: RankSets, alpha: float) -> Interval:
     return strength - margin, strength + margin
 
 
-def tell_system(one: int, pairs: ShownPairs, sets: RankSets, outcomes: np.ndarray, alpha: float) -> RankedSystem:
+def tell_system(one: int, pairs: ShownPairs, sets: RankSets, outcomes: Floats, alpha: float) -> RankedSystem:
     """One system's figures."""
     strength, interval = float(sets.strengths[one]), find_interval(one, sets, alpha)
     undefined: dict[str, Message] = {}
@@ -166,28 +170,53 @@ def list_scales(names: Sequence[str], sets: RankSets) -> tuple[tuple[str, ...], 
 
 
 def list_met(
-    names: Sequence[str], sets: RankSets, outcomes: np.ndarray, order: Sequence[int], tie: float | None
+    pairs: ShownPairs,
+    sets: RankSets,
+    outcomes: Floats,
+    order: Sequence[int],
+    *,
+    tie: Term | None,
+    request: RankingRequest,
 ) -> tuple[SystemsMet, ...]:
     """The pairs that met, better ranks first."""
-    found = []
-    for place, a in enumerate(order):
-        for b in order[place + 1 :]:
-            counts = int(outcomes[a, b, 0]), int(outcomes[b, a, 0]), int(outcomes[a, b, 1])
-            if not sum(counts):
-                continue
-            one, other = float(sets.strengths[a]), float(sets.strengths[b])
-            same = sets.group[a] == sets.group[b] and not isnan(one)
-            found.append(
-                SystemsMet(
-                    a=names[a],
-                    b=names[b],
-                    a_wins=counts[0],
-                    b_wins=counts[1],
-                    ties=counts[2],
-                    win_probability=share_preferred((one, other), tie) if same else None,
-                )
-            )
-    return tuple(found)
+    rows = np.argsort(pairs.pair, kind="stable")
+    keys, starts = np.unique(pairs.pair[rows], return_index=True)
+    found = dict(zip(keys.tolist(), np.split(rows, starts[1:]), strict=True))
+    place = {system: number for number, system in enumerate(order)}
+    met = []
+    for key, own in found.items():
+        a, b = sorted(divmod(key, len(order)), key=place.__getitem__)
+        met.append((place[a], place[b], tell_met(pairs.within(own), sets, outcomes, (a, b), tie=tie, request=request)))
+        if len(found) > MOST_INTERVALS:
+            met[-1] = (*met[-1][:2], met[-1][2].model_copy(update={"share_interval": None}))
+    return tuple(one for *_, one in sorted(met, key=lambda each: each[:2]))
+
+
+def tell_met(
+    own: ShownPairs,
+    sets: RankSets,
+    outcomes: Floats,
+    pair: tuple[int, int],
+    *,
+    tie: Term | None,
+    request: RankingRequest,
+) -> SystemsMet:
+    """The looks at one pair."""
+    a, b = pair
+    one, other = float(sets.strengths[a]), float(sets.strengths[b])
+    same = sets.group[a] == sets.group[b] and not isnan(one)
+    share = estimate_share(own, a, alpha=request.alpha)
+    return SystemsMet(
+        a=own.systems[a],
+        b=own.systems[b],
+        a_wins=int(outcomes[a, b, 0]),
+        b_wins=int(outcomes[b, a, 0]),
+        ties=int(outcomes[a, b, 1]),
+        share=share.mean or 0.0,
+        share_interval=share.interval,
+        both_orders=own.is_shown_both_ways(),
+        win_probability=share_preferred((one, other), tie and tie.value, request.ties) if same else None,
+    )
 
 
 def list_plain(pairs: ShownPairs, request: RankingRequest) -> dict[str, PlainRank]:

@@ -93,6 +93,11 @@ class SystemsMet(Value):
     a_wins: int = Field(description="looks that the first won")
     b_wins: int = Field(description="looks that the second won")
     ties: int = Field(description="looks that ended in a tie")
+    share: float = Field(
+        description="how often the first was preferred, a tie counting half, and each order half where there are both"
+    )
+    share_interval: RankInterval
+    both_orders: bool = Field(description="whether each was shown first in some looks; else the order is in the share")
     win_probability: float | None = Field(
         description="of the first by the strengths, a tie counting half, order and covariates being equal"
     )

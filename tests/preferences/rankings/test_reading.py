@@ -33,9 +33,7 @@ def test_all_forms_say_the_same() -> None:
         {"item": "i2", "dialogue": "d", "a": "y", "b": "x", "winner": "b", "length_a": 4, "length_b": 9},
         {"item": "i3", "a": "x", "b": "z", "winner": "tie", "rater": "r", "length_a": 7, "length_b": 7},
     ]
-    table = (
-        "item,dialogue,a,b,winner,rater,length_a,length_b\ni1,d,x,y,a,,10,4\ni2,d,y,x,b,,4,9\ni3,,x,z,tie,r,7,7\n"
-    ).encode()
+    table = b"item,dialogue,a,b,winner,rater,length_a,length_b\ni1,d,x,y,a,,10,4\ni2,d,y,x,b,,4,9\ni3,,x,z,tie,r,7,7\n"
     forms = [
         read_ndjson(lines(*records), PreferenceReader()),
         read_array(json.dumps(records).encode(), PreferenceReader()),
