@@ -116,18 +116,22 @@ class PairPlan(Value):
     other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
     `contexts` differ, and those beyond `budget_calls`."""
 
-    runs: Annotated[tuple[BatchId, ...], listed(minimum=2, maximum=20)]
+    runs: Annotated[tuple[BatchId, ...], listed(minimum=2, maximum=20), Field(description="the batches' ids")]
     systems: Annotated[tuple[str, ...], listed()]
     pairs: PairChoice = "all"
     baseline: BatchId | None = None
     aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = (OVERALL,)
-    orders: Orders = "both"
-    budget_calls: int | None = None
-    stop: Literal["all", "resolved"] = "all"
+    orders: Orders = Field(default="both", description="both orders of each pair, or one")
+    budget_calls: int | None = Field(default=None, description="the most first calls that were planned")
+    stop: Literal["all", "resolved"] = Field(default="all", description="when the run ends")
     alpha: float = 0.05
     items: int = 0
     calls: int = 0
-    left_out: dict[str, int] = Field(default_factory=dict)
+    left_out: dict[str, int] = Field(
+        default_factory=dict,
+        description="responses without a pair: `alone`, `failed`; and pairs that are none: `contexts` that differ, "
+        "`budget_calls`",
+    )
 
 
 class PairRunOptions(BatchOptions):

@@ -10,6 +10,7 @@ from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import is_korean
@@ -312,8 +313,8 @@ class PreferenceRequest(Value):
         description="the rubric's id, or `id@version`; of conversations the default is `ja-conversation`",
     )
     context: Context | None = Field(default=None, description="what both responses answer; not with conversations")
-    first: Annotated[GivenSide, AfterValidator(check_side)]
-    second: Annotated[GivenSide, AfterValidator(check_side)]
+    first: Annotated[GivenSide, AfterValidator(check_side)] = Field(description="one of the two")
+    second: Annotated[GivenSide, AfterValidator(check_side)] = Field(description="the other one, of the same kind")
     persona: Persona | None = Field(default=None, description="what the system is to be in both conversations")
     goal: Text | None = Field(default=None, description="what both conversations are to achieve")
     aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = Field(
@@ -556,20 +557,20 @@ class AspectPreference(Value):
     """Which of the two is better in one aspect. Opposite answers of the two orders are a tie that is
     `position_dependent`; without the verdict of an order that was asked there is no preference."""
 
-    preference: Choice | None
+    preference: Choice | None = Field(description="the better one, or `tie`; null where an order has no verdict")
     strength: Annotated[float, Field(ge=-1, le=1)] | None = Field(
         default=None,
         description="with `judge.expected`: the probability of the first minus that of the second, the mean over the "
         "orders; null where an order has none",
     )
-    orders: Annotated[tuple[OrderVerdict, ...], listed()]
-    position_dependent: bool = Field(description="whether the answer changed with the order")
+    orders: Annotated[tuple[OrderVerdict, ...], listed(), Field(description="what the judge said in each order")]
+    position_dependent: bool = Field(description="whether the two orders gave opposite answers")
 
 
 class PairSide(Value):
     """One of the two that were compared."""
 
-    id: str | None = None
+    id: str | None = Field(default=None, description="what the caller calls it")
     length: int = Field(description="characters; of a conversation those of the system's turns")
     run: str | None = Field(default=None, exclude_if=is_none, description="in a preference run: the run it is of")
     system: str | None = Field(default=None, exclude_if=is_none, description="in a preference run: what the run is of")
@@ -662,9 +663,8 @@ class Evaluation(Value):
         exclude_if=lambda found: found is None,
         description="the judge's reasons, where it was asked for them after it had rated",
     )
-    pair: Pair | None = Field(
-        default=None, exclude_if=is_none, description="of two that were compared: which of them is better"
-    )
+    # Not among the fields of an evaluation that callers are told: of two that were compared they get a preference.
+    pair: SkipJsonSchema[Pair | None] = Field(default=None, exclude_if=is_none)
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"
     )

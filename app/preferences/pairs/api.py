@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import Field
 
 from saiten.core.messages import Message
 from saiten.core.plain_text import is_korean
 from saiten_server.core.errors import NotFound, RubricRequired
 from saiten_server.core.evaluation import (
-    AspectPreference,
     Evaluation,
-    JudgeProvenance,
-    PairSide,
     PreferenceRequest,
-    RubricReference,
-    Usage,
-    Warned,
 )
-from saiten_server.core.model import Value, listed
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import EXAMPLE, PROBLEMS, form, reads
+from saiten_server.preferences.values import Preference
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.idempotency import once
 from saiten_server.scoring.limits import evaluating, require_place, require_price
@@ -34,25 +26,7 @@ from saiten_server.scoring.preferring import prefer
 router = APIRouter(prefix="/v1/preferences", tags=["preferences"])
 
 
-class Preference(Value):
-    """Which of the two is better, by aspect."""
-
-    id: str
-    rubric: RubricReference
-    aspects: dict[str, AspectPreference]
-    first: PairSide
-    second: PairSide
-    judge: JudgeProvenance
-    usage: Usage
-    warnings: Annotated[tuple[Warned, ...], listed()]
-    signature: str
-    cached: bool
-    created_at: Annotated[datetime, Field(strict=False)]
-    metadata: dict[str, str]
-    dialogue: str | None = None
-
-
-def read_preference(found: Evaluation) -> Preference:
+def tell_preference(found: Evaluation) -> Preference:
     """What a stored evaluation of two says. Raises NotFound for one of anything else."""
     if found.pair is None:
         raise NotFound(Message("preference-not-found"))
@@ -109,16 +83,16 @@ async def create_preference(
             await admit([settled], context, scope)
             record = await while_connected(request, prefer(settled, context, scope))
         await container.scoring.evaluations.save(request.state.project, record, tuple(scope.keys))
-        return tell_value(request, read_preference(record.evaluation))
+        return tell_value(request, tell_preference(record.evaluation))
 
     return await once(request, container.scoring.evaluations, make)
 
 
 @router.get("/{preference_id}", summary="Read a comparison again", responses={200: {"model": Preference}, **PROBLEMS})
-async def find_preference(request: Request, container: Serving, preference_id: str) -> Response:
+async def read_preference(request: Request, container: Serving, preference_id: str) -> Response:
     """The stored answer; of a preference run's results too."""
     refuse_other_queries(request)
     record = await container.scoring.evaluations.find(request.state.project, preference_id, pair=True)
     if record is None:
         raise NotFound(Message("preference-not-found"))
-    return tell_value(request, read_preference(record.evaluation))
+    return tell_value(request, tell_preference(record.evaluation))

@@ -30,11 +30,17 @@ from saiten_server.platform.web.dependencies import (
     tell_value,
     write_cursor,
 )
-from saiten_server.platform.web.openapi import LINK, PROBLEMS, STREAM, form, header, reads
+from saiten_server.platform.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
 from saiten_server.preferences.runs.lines import stream_pair_table, stream_pairs
 from saiten_server.preferences.runs.service import PairSource, PreferenceRunService, add_plan
-from saiten_server.preferences.runs.values import PreferenceRun, PreferenceRunRequest, PreferenceSummary
+from saiten_server.preferences.runs.values import (
+    FailedPair,
+    PreferenceLine,
+    PreferenceRun,
+    PreferenceRunRequest,
+    PreferenceSummary,
+)
 from saiten_server.runs.answers import ACCEPTED
 from saiten_server.runs.result import Result
 from saiten_server.runs.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
@@ -49,10 +55,25 @@ Asked = Annotated[PreferenceRunRequest, Depends(body_of(PreferenceRunRequest))]
 LOCATION = header("the preference run's address", required=True)
 MOST_POSITION = 2**31 - 1
 
+LINE_EXAMPLE = {
+    "position": 0,
+    "item": "sea-1",
+    "cluster": "9f2c4e0a7b1d3358",
+    "id": "pr_…",
+    "status": "scored",
+    "first": {"id": None, "length": 14, "run": "ba_…", "system": "bot-a"},
+    "second": {"id": None, "length": 9, "run": "ba_…", "system": "bot-b"},
+    "aspects": {},
+}
 RESULTS = {
     "description": "Results in order; a connection that breaks off says that it is not all of them",
     "content": {
-        NDJSON: {"schema": {**STREAM, "description": "a line per pair: its place, then what a comparison says"}},
+        NDJSON: lines(
+            (PreferenceLine, FailedPair),
+            "a line per pair: its place, then what a comparison says; if there is none, `status` is `failed` and "
+            "`error` holds `code` and `detail`",
+            LINE_EXAMPLE,
+        ),
         "text/csv": {"schema": {**STREAM, "description": "RFC 4180 with a header; formulas are defused"}},
     },
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from saiten_server.core.batch import (
     BatchId,
     BatchName,
     Counts,
+    Entry,
+    Failure,
     Mode,
     PairChoice,
     PairPlan,
@@ -21,6 +23,7 @@ from saiten_server.core.batch import (
 from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, Usage
 from saiten_server.core.model import Finite, Id, RubricName, Value, listed
 from saiten_server.core.sentences import Telling
+from saiten_server.preferences.values import Preference
 
 MOST_RUNS = 20
 
@@ -64,7 +67,9 @@ class PreferenceRunRequest(Value):
         default=None,
         description="what to do where a text looks like an attack on the judge; null: the project's policy",
     )
-    deadline_hours: Annotated[Finite, Field(gt=0, le=MOST_DEADLINE_HOURS)] | None = None
+    deadline_hours: Annotated[Finite, Field(gt=0, le=MOST_DEADLINE_HOURS)] | None = Field(
+        default=None, description="hours of running time after which the run ends; null: 24, or 48 in batch mode"
+    )
     metadata: Metadata = Field(default_factory=dict)
     allow_signature_mismatch: bool = Field(
         default=False, description="also compare runs that were not rated in the same way"
@@ -74,6 +79,7 @@ class PreferenceRunRequest(Value):
 class PreferenceRun(Batch):
     """The current state of a preference run: a batch whose candidates are pairs, and what it compares."""
 
+    id: str = Field(description="the preference run's id, `pf_…`")
     pairs: PairPlan
 
 
@@ -81,25 +87,25 @@ class ChoiceCounts(Value):
     """Verdicts on one aspect of the pairs of two runs. `missing` has those without a preference; `position_dependent`
     of the ties are those whose two orders gave opposite answers."""
 
-    first: int = 0
-    second: int = 0
-    tie: int = 0
-    missing: int = 0
-    position_dependent: int = 0
+    first: int = Field(default=0, description="pairs of which the first is better")
+    second: int = Field(default=0, description="pairs of which the second is better")
+    tie: int = Field(default=0, description="pairs of which neither is better")
+    missing: int = Field(default=0, description="pairs without a preference")
+    position_dependent: int = Field(default=0, description="ties whose two orders gave opposite answers")
 
 
 class RunPlace(Value):
     """A run, and what it is a run of."""
 
-    run: str
+    run: str = Field(description="the batch's id")
     system: str
 
 
 class ComparedRuns(Value):
     """Two runs with the verdicts on their pairs, by aspect."""
 
-    first: RunPlace
-    second: RunPlace
+    first: RunPlace = Field(description="the run that comes first in the plan")
+    second: RunPlace = Field(description="the other run")
     aspects: dict[str, ChoiceCounts]
 
 
@@ -109,19 +115,19 @@ class PositionReport(Value):
     count verdicts for what was shown so, `tie` those for neither, over all orders."""
 
     pairs: int
-    clusters: int
-    consistency: float | None
+    clusters: int = Field(description="independent units")
+    consistency: float | None = Field(description="the rate of equal answers; null without such pairs")
     interval: Annotated[tuple[float, float], Field(strict=False)] | None
     reason: str | None
-    first_shown: int
-    second_shown: int
-    tie: int
+    first_shown: int = Field(description="verdicts for what was shown first")
+    second_shown: int = Field(description="verdicts for what was shown second")
+    tie: int = Field(description="verdicts for neither")
 
 
 class PreferenceSummary(Telling):
     """The results of a preference run so far. `pairs` has every two runs that were compared."""
 
-    id: str
+    id: str = Field(description="the preference run's id, `pf_…`")
     status: str
     counts: Counts
     items: int = Field(description="distinct items that were compared")
@@ -130,3 +136,33 @@ class PreferenceSummary(Telling):
     pairs: Annotated[tuple[ComparedRuns, ...], listed()]
     position: dict[str, PositionReport]
     usage: Usage
+
+
+class PairTexts(Value):
+    """Both texts of a pair: `context` and `response` of each, of conversations `turns`, `persona` and `goal`; null
+    where their run does not have them any more."""
+
+    first: dict[str, Any] | None = Field(description="of the first run")
+    second: dict[str, Any] | None = Field(description="of the second run")
+
+
+class PairPlace(Entry):
+    """What every line of results has; texts with `texts=true`."""
+
+    batch_metadata: Metadata | None = Field(default=None, description="the run's; absent where it has none")
+    texts: PairTexts | None = Field(default=None, description="with `texts=true`")
+
+
+class PreferenceLine(PairPlace, Preference):
+    """A line of results: the pair's place, and what a comparison says."""
+
+    status: Literal["scored", "partial", "failed"] = Field(
+        description="`partial` if some aspect has no preference, `failed` if none has"
+    )
+
+
+class FailedPair(PairPlace):
+    """A line of results: the pair's place, and why it was not compared."""
+
+    status: Literal["failed"]
+    error: Failure = Field(description="why there is no comparison")
