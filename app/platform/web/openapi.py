@@ -65,6 +65,7 @@ ARTICLES = {
     "links": "Show the runs of a judge that ended on the scale of the judge after it.",
     "analyses": "Agreement of raters, correlation of scores with ratings, hierarchies, fits and win rates.",
     "ratings": "Human ratings of responses, which validate the judge.",
+    "preferences": "Which of two responses is better: preferences of people, and rounds in which they compare pairs.",
     "rubrics": "The rubrics that the judge can rate with.",
     "governance": "The project's policy, erasure, and the audit log.",
     "operate": "Health, metrics, and which service this is.",

@@ -22,7 +22,7 @@ from saiten_server.platform.web.page import PageRoute, WritableProject, is_secur
 from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
 from saiten_server.ratings.rounds.service import measure_round, read_rater
-from saiten_server.ratings.values import EarlierRating, Invitation, RatedTask, RatingRound, StoredRating
+from saiten_server.ratings.values import EarlierRating, Invitation, RatedTask, RatingRound, RoundOptions, StoredRating
 from saiten_server.runs.names import name_measures
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -160,7 +160,7 @@ async def show_one(
         "round.html",
         422 if rater is not None or asked is not None else 200,
         round=found,
-        chosen=CHOICES[found.options.choose],
+        chosen=CHOICES[found.options.choose] if isinstance(found.options, RoundOptions) else "",
         margin=request.query_params.get("margin", "").strip()[:32],
         plan=await plan(container, project, found.batch, request.query_params.get("margin", "")),
         progress=progress,
