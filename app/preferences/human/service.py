@@ -76,6 +76,10 @@ class HumanPreferences:
         )
         await self.keep(project, [given], shown_at)
 
+    async def mark(self, project: str) -> tuple[int, int]:
+        """What changes whenever a preference of the project does."""
+        return await self.store.mark(project)
+
     async def own(self, project: str, name: str, rater: str) -> tuple[Choice, str | None] | None:
         """The rater's preference of the pair, and the reason."""
         return await self.store.own(project, name, rater)

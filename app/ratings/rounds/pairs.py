@@ -79,6 +79,9 @@ class PreferenceKeeper(Protocol):
     async def of_round(self, project: str, round_id: str, *, limit: int) -> Sequence[PairOpinion]:
         """The preferences of the round, without simulated ones and those of excluded raters, oldest first."""
 
+    async def mark(self, project: str) -> object:
+        """What changes whenever a preference of the project does."""
+
     async def own(self, project: str, name: str, rater: str) -> tuple[Preference, str | None] | None:
         """The rater's preference of the pair, and the reason."""
 
@@ -133,7 +136,7 @@ class PairRounds:
         for share, each in zip(shares, ranked, strict=True):
             found = await self._take_different(each, share)
             pairs += found
-            probabilities += [share / len(each)] * len(found)
+            probabilities += [share / max(len(each), 1)] * len(found)
         order = list(range(len(pairs)))
         random.Random(f"{options.seed} order").shuffle(order)  # noqa: S311 - no secret
         return RoundDraw(
