@@ -111,7 +111,6 @@ def render_pair(
         reason_characters=REASON_CHARACTERS,
         missing=missing,
         failed=failed,
-        opened=task.number == 0 and not task.done,
     )
 
 
