@@ -256,7 +256,9 @@ async def look_at_pairs(container: Container, project: str, found: RatingRound) 
     async def compute() -> PairAgreement:
         return await pairs.agreement(project, found.id)
 
-    report = await container.dashboard.computations.get(project, ("pairs", found.id, found.drawn, mark, excluded), compute)
+    report = await container.dashboard.computations.get(
+        project, ("pairs", found.id, found.drawn, mark, excluded), compute
+    )
     return None if isinstance(report, PendingComputation) else report
 
 
