@@ -47,6 +47,9 @@ from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
 from saiten_server.preferences.human.service import HumanPreferences
 from saiten_server.preferences.human.store import HumanPreferenceStore
+from saiten_server.preferences.runs.service import PreferenceRunService
+from saiten_server.preferences.runs.store import SourceStore
+from saiten_server.preferences.store import PreferenceStore
 from saiten_server.providers import registry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.flow_control import FlowControl
@@ -186,7 +189,7 @@ async def open_container(
         instruments = open_instruments(
             settings, stack, flow=flow, pauses=pauses, store=store, cache=cache, telemetry=telemetry
         )
-        batches, worker = open_batches(
+        batches, pairs, worker = open_batches(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
         audit, encoder = AuditLog(engine), registry.find_encoder(settings)
@@ -212,7 +215,12 @@ async def open_container(
             worker=worker,
             flow=flow,
             pauses=pauses,
-            services=open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+            services={
+                **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+                PreferenceRunService: PreferenceRunService(
+                    pairs, batches.store, SourceStore(engine), PreferenceStore(engine)
+                ),
+            },
         )
 
 
@@ -375,34 +383,35 @@ def open_batches(
     instruments: ScoringContext,
     quota: StorageQuota,
     own: set[str] | None,
-) -> tuple[BatchService, BatchWorker]:
-    """Opens the service that accepts batches, and the worker."""
+) -> tuple[BatchService, BatchService, BatchWorker]:
+    """Opens the service that accepts batches, that of batches of pairs, and the worker of both."""
 
-    def new_batch_id() -> str:
-        batch_id = new_id("ba_")
+    def new_batch_id(prefix: str) -> str:
+        batch_id = new_id(prefix)
         if own is not None:
             own.add(batch_id)
         return batch_id
 
     window = window_of(settings.judge_concurrency)
-    store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    open_store = partial(BatchStore, engine, window=window, usd_per_day=settings.key_usd_per_day)
+    every = open_store(unit="any")
     queue = open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
-    provider = open_provider(settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried)
+    provider = open_provider(settings, engine, stack, store=every, queue=queue, cache=cache, instruments=unhurried)
     batches = BatchService(
-        store=store,
+        store=open_store(),
         queue=queue,
         instruments=instruments,
         cache=cache,
         limits=settings.limits,
-        new_id=new_batch_id,
+        new_id=partial(new_batch_id, "ba_"),
         window=window,
         provider=provider,
         queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
         quota=quota,
     )
     worker = BatchWorker(
-        store=store,
+        store=every,
         queue=queue,
         cache=cache,
         instruments=unhurried,
@@ -414,7 +423,8 @@ def open_batches(
         provider=provider,
         chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )
-    return batches, worker
+    pairs = replace(batches, store=open_store(unit="pair"), new_id=partial(new_batch_id, "pf_"))
+    return batches, pairs, worker
 
 
 def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:

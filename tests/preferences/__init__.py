@@ -1,1 +1,1 @@
-"""Which of two responses is better."""
+"""Tests of preferences: pairs, and runs over runs."""

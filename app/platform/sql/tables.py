@@ -85,8 +85,9 @@ evaluations = table(
 # `failed` does not include `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun.
 # `ids_given`: the caller gave an item an id; null if not known. `rubric_digest` is that of the rubric when the batch
 # was accepted, null in those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had
-# another. `stored_bytes` is the size of its candidates, results and rounds (`sizes`). The index has only the beginning
-# of a name, because index entries have a limit and names have only the operator's.
+# another. `stored_bytes` is the size of its candidates, results and rounds (`sizes`). `unit` is `pair` where the
+# candidates are pairs of other batches' responses, else null. The index has only the beginning of a name, because index
+# entries have a limit and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -121,6 +122,7 @@ batches = table(
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("rubric_digest", sa.String(64), nullable=True),
     sa.Column("rubric_differs", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("unit", sa.String(8), nullable=True),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),
@@ -198,7 +200,7 @@ text_grams = table(
 # `unrated` (aspects) and `reasons` (why, in the same order) are names with a space before and after each. `item_key`
 # and `context_key` are digests (`key_of`) that are equal for equal items and contexts. As JSON: a conversation's faulty
 # turns by code (`findings`), ratings by aspect where they are not the mean, and `further` values, which have no column:
-# [kind, name, value] of each.
+# [kind, name, value] of each; of a pair its `looks` (`core.preference.write_looks`).
 result_figures = table(
     "result_figures",
     batch_id(primary_key=True),
@@ -216,7 +218,7 @@ result_figures = table(
     sa.Column("candidate", sa.Integer, nullable=True),
     sa.Column("similarity", sa.Float(precision=53), nullable=True),
     sa.Column("system_turns", sa.Integer, nullable=True),
-    *columns(sa.Text, "findings", "ratings", "further", nullable=True),
+    *columns(sa.Text, "findings", "ratings", "further", "looks", nullable=True),
     sqlite_with_rowid=False,
 )
 

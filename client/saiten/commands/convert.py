@@ -73,8 +73,7 @@ def command(
     if output is not None:
         require_place(output, file)
     if source in PAIR_SOURCES or target in PAIR_TARGETS:
-        if maps or wheres or rated is not None or every_turn or system is not None:
-            raise InvalidItems(tell("comparisons are read by --from, --to, --input-encoding and --output alone"))
+        refuse_options(maps, wheres, rated, system, every_turn or None)
         convert_pairs(file, source, target if target in PAIR_TARGETS else "ranking", output, input_encoding)
         return
     try:
@@ -107,6 +106,12 @@ def command(
                 raise InvalidItems(tell("no ratings by people were found; research data have them, see --from"))
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
+
+
+def refuse_options(*others: Any) -> None:
+    """Raises InvalidItems for options that go with items alone."""
+    if any(others):
+        raise InvalidItems(tell("comparisons are read by --from, --to, --input-encoding and --output alone"))
 
 
 def convert_pairs(file: str, source: str | None, target: str, output: str | None, input_encoding: str | None) -> None:
