@@ -264,6 +264,8 @@ async def erase_singles(
     await note_erased_calls(connection, keys_of(found))
     of_one = (rating.project == project, rating.evaluation.in_(gone))
     sizes = await remove_sized(connection, t.human_ratings, RATING_SIZE, *of_one)
+    said = (t.human_preferences.c.project == project, t.human_preferences.c.pair.in_(gone))
+    sizes += await remove_sized(connection, t.human_preferences, PREFERENCE_SIZE, *said)
     sizes += await remove_sized(connection, t.evaluations, RESULT_SIZE, result.id.in_(gone))
     # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
     sizes += await forget_answers_of(connection, project, gone)

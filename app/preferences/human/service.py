@@ -89,10 +89,10 @@ class HumanPreferences:
         return [PairOpinion(*each) for each in await self.store.of_round(project, round_id, limit=limit)]
 
     async def _measure(self, pairs: Mapping[str, NamedPair]) -> dict[str, NamedPair]:
-        """The pairs with the lengths of their sides."""
+        """The pairs with the lengths of their sides, read where they are not known."""
         wanted = dict[str, set[int]]()
         for pair in pairs.values():
-            for place in (pair.first, pair.second):
+            for place in pair.places if None in pair.lengths else ():
                 wanted.setdefault(place.batch, set()).add(place.position)
         lengths = dict[tuple[str, int], int]()
         for batch, positions in wanted.items():
@@ -101,6 +101,8 @@ class HumanPreferences:
                 lengths |= {(batch, position): count_said(one) for position, one in read.items()}
         return {
             name: replace(pair, lengths=(lengths.get(pair.first), lengths.get(pair.second)))
+            if pair.first is not None and pair.second is not None and None in pair.lengths
+            else pair
             for name, pair in pairs.items()
         }
 

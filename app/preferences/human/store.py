@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -12,7 +13,9 @@ from sqlalchemy import ColumnElement, Row, and_, func, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
+from saiten_server.core.batch import plan_of
 from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.evaluation import Pair, Record
 from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
@@ -28,12 +31,18 @@ from saiten_server.preferences.human.values import (
     PreferencesKept,
     Side,
     StoredPreference,
+    digest_context,
+    digest_opening,
 )
 from saiten_server.preferences.values import Choice, ShownPair
 from saiten_server.runs.store.rows import RECEIVING, ROWS
+from saiten_server.scoring.store import PAIR_PREFIX, STORED, read_candidate, read_evaluation, read_options
 
 table, result = t.human_preferences.c, evaluations.c
 rounds, drawn, excluded = t.rating_rounds.c, t.round_pairs.c, t.rating_exclusions.c
+
+RECORDS_AT_ONCE = 100
+"""Preferences of the judge's that are read at a time."""
 
 MOST_SHOWN = 1_000_000
 """Looks of people that a ranking takes."""
@@ -76,7 +85,27 @@ class HumanPreferenceStore:
         return PreferencesKept(added=len(rows) - replaced, replaced=replaced)
 
     async def find_pairs(self, project: str, names: Collection[str]) -> dict[str, NamedPair]:
-        """The pairs of the project's rounds with these names, `rr_….N`; others are left out."""
+        """The pairs of the project with these names, of rounds (`rr_….N`) and of the judge's preferences (`pr_…`);
+        others are left out."""
+        judged = [name for name in names if name.startswith(PAIR_PREFIX) and can_store(name)]
+        drawn = await self._find_drawn(project, [name for name in names if not name.startswith(PAIR_PREFIX)])
+        return drawn | await self._find_judged(project, judged)
+
+    async def _find_judged(self, project: str, names: Sequence[str]) -> dict[str, NamedPair]:
+        item, batch, found = t.batch_items.c, t.batches.c, dict[str, NamedPair]()
+        there = (item.batch_id == result.batch_id) & (item.position == result.position)
+        query = (
+            select(result.id, result.record, result.batch_id, item.request, batch.options)
+            .outerjoin(t.batches, batch.id == result.batch_id)
+            .outerjoin(t.batch_items, there)
+            .where(equals(result.project, project), result.failure.is_(None))
+        )
+        for some in db.cut_pieces(names, RECORDS_AT_ONCE):
+            rows = await db.fetch(self._engine, query.where(result.id.in_(some)))
+            found |= await asyncio.to_thread(lambda rows=rows: {row.id: read_judged(row) for row in rows})
+        return found
+
+    async def _find_drawn(self, project: str, names: Sequence[str]) -> dict[str, NamedPair]:
         wanted = dict[str, set[int]]()
         for name in names:
             round_id, _, position = name.rpartition(".")
@@ -192,16 +221,18 @@ def write_row(project: str, opinion: Opinion, now: datetime, shown_at: datetime)
         "reason": given.reason,
         "round_id": named.round if named is not None else None,
         "pair": given.pair,
-        "item": None if given.pair is not None else given.context_key,
-        "dialogue": given.dialogue,
+        "item": given.context_key if named is None else named.item,
+        "dialogue": given.dialogue if named is None else named.dialogue,
         "context": None if given.context is None else json.dumps([said.model_dump() for said in given.context]),
     }
-    sides = (first, named.first if named is not None else None), (second, named.second if named is not None else None)
-    for name, length, (side, place) in zip(("first", "second"), lengths, sides, strict=True):
+    systems = named.systems if named is not None else (first and first.id, second and second.id)
+    places = (named.first, named.second) if named is not None else (None, None)
+    columns = zip(("first", "second"), (first, second), systems, places, lengths, strict=True)
+    for name, side, system, place, length in columns:
         row[f"{name}_length"] = length
         row[f"{name}_batch_id"] = None if place is None else place.batch
         row[f"{name}_position"] = None if place is None else place.position
-        row[f"{name}_system"] = None if side is None else side.id
+        row[f"{name}_system"] = system
         row[name] = None if side is None else write_side(side)
     return row
 
@@ -209,6 +240,29 @@ def write_row(project: str, opinion: Opinion, now: datetime, shown_at: datetime)
 def write_side(side: Side) -> str:
     """A side as JSON, without its system."""
     return side.model_dump_json(exclude_none=True, exclude={"id"})
+
+
+def read_judged(row: Row[Any]) -> NamedPair:
+    """The pair of a preference of the judge's: in a preference run the places of both responses, else what the record
+    says of them."""
+    if row.batch_id is None:
+        record = Record.model_validate_json(row.record, context=STORED)
+        pair, asked = record.evaluation.pair, record.request
+        systems = (None, None) if pair is None else (pair.first.id, pair.second.id)
+        context, turns = getattr(asked, "context", None), getattr(getattr(asked, "first", None), "turns", None)
+        item = digest_opening(asked.dialogue, turns or ()) if context is None else digest_context(context)
+        return NamedPair(lengths=measure(pair), systems=systems, item=item, dialogue=asked.dialogue)
+    evaluation, plan = read_evaluation(row.record), plan_of(read_options(row.options))
+    places = read_candidate(row.request).pair
+    if plan is None or places is None:  # an erased candidate
+        return NamedPair(lengths=measure(evaluation.pair))
+    sides = [Place(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True)]
+    return NamedPair(*sides, lengths=measure(evaluation.pair))
+
+
+def measure(pair: Pair | None) -> tuple[int | None, int | None]:
+    """The characters of both sides."""
+    return (None, None) if pair is None else (pair.first.length, pair.second.length)
 
 
 def read_sides(row: Row[Any]) -> tuple[Place, Place]:
@@ -280,7 +334,7 @@ async def hold_sources(connection: AsyncConnection, project: str, opinions: Sequ
     """Holds the batches and rounds that the pairs are of until the end of the transaction. Raises NotFound for one that
     is gone; the pointer is the preference's number."""
     named = [(number, one.named) for number, one in enumerate(opinions) if one.named is not None]
-    wanted = {place.batch for _, pair in named for place in (pair.first, pair.second)}
+    wanted = {place.batch for _, pair in named for place in pair.places}
     batches, held = t.batches.c, set[str]()
     # In the order of all who lock several.
     for some in db.cut_pieces(sorted(wanted), ROWS):
@@ -291,7 +345,7 @@ async def hold_sources(connection: AsyncConnection, project: str, opinions: Sequ
         query = select(rounds.id).where(rounds.id.in_(some)).order_by(rounds.id)
         held.update((await connection.execute(query.with_for_update(key_share=True, read=True))).scalars())
     for number, pair in named:
-        if {pair.first.batch, pair.second.batch, pair.round or pair.first.batch} - held:
+        if {*(place.batch for place in pair.places), *([pair.round] if pair.round else [])} - held:
             raise NotFound(
                 Message("pair-not-found", name=(opinions[number].given.pair or "")[:128]), pointer=str(number)
             )

@@ -13,7 +13,7 @@ from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 from saiten_server.core.batch import ItemId
 from saiten_server.core.conversation import Turns, find_role_fault
-from saiten_server.core.dialogue import Context, Limits, MetadataValue, Text
+from saiten_server.core.dialogue import Context, Limits, MetadataValue, Text, Utterance
 from saiten_server.core.errors import MOST_REFUSED, InvalidLines
 from saiten_server.core.evaluation import DialogueId
 from saiten_server.core.model import Location, Value, digest, listed, refuse
@@ -118,9 +118,18 @@ class HumanPreference(Value):
     def context_key(self) -> str:
         """The digest of what both answered: the context, or the opening of two conversations."""
         if self.context is None:
-            turns = (self.first and self.first.turns) or ()
-            return digest([self.dialogue, [turn.text for turn in turns[:1]]])
-        return digest([(said.speaker, said.text) for said in self.context])
+            return digest_opening(self.dialogue, (self.first and self.first.turns) or ())
+        return digest_context(self.context)
+
+
+def digest_context(context: Sequence[Utterance]) -> str:
+    """What stands for a context as an item's name."""
+    return digest([(said.speaker, said.text) for said in context])
+
+
+def digest_opening(dialogue: str | None, turns: Sequence[Utterance]) -> str:
+    """What stands for the opening of two conversations as an item's name."""
+    return digest([dialogue, [turn.text for turn in turns[:1]]])
 
 
 class StoredPreference(Value):
@@ -162,13 +171,23 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class NamedPair:
-    """The two sides of a pair that has a name, as it names them, with the characters of each where they are known;
-    `round` where it was drawn by one."""
+    """The two sides of a pair that has a name, as it names them, with the characters of each where they are known.
 
-    first: Place
-    second: Place
+    They stand in batches, or the judge compared two texts, of `systems` to an `item`. `round` is what drew the pair.
+    """
+
+    first: Place | None = None
+    second: Place | None = None
     lengths: tuple[int | None, int | None] = (None, None)
     round: str | None = None
+    systems: tuple[str | None, str | None] = (None, None)
+    item: str | None = None
+    dialogue: str | None = None
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where the sides stand; none of two texts."""
+        return tuple(place for place in (self.first, self.second) if place is not None)
 
 
 @dataclass(frozen=True)
