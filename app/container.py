@@ -45,6 +45,8 @@ from saiten_server.platform.request_windows import MemoryRequestLimiter, Request
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
+from saiten_server.preferences.human.service import HumanPreferences
+from saiten_server.preferences.human.store import HumanPreferenceStore
 from saiten_server.preferences.runs.service import PreferenceRunService
 from saiten_server.preferences.runs.store import SourceStore
 from saiten_server.preferences.store import PreferenceStore
@@ -52,6 +54,7 @@ from saiten_server.providers import registry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.flow_control import FlowControl
 from saiten_server.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
+from saiten_server.ratings.rounds.pairs import PairRounds
 from saiten_server.ratings.rounds.service import InvitationStore, RoundService
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.service import RatingService
@@ -100,6 +103,7 @@ class RatingServices:
 
     service: RatingService
     rounds: RoundService
+    pairs: PairRounds
     invitations: InvitationStore
     reliabilities: Reliabilities
 
@@ -561,7 +565,9 @@ def open_ratings(
         limits=settings.limits,
         quota=quota,
     )
-    return RatingServices(service, rounds, InvitationStore(engine), comparison.reliabilities)
+    people = HumanPreferences(store=HumanPreferenceStore(engine), batches=batches, quota=quota, now=instruments.now)
+    pairs = PairRounds(rounds=rounds, preferences=people, new_id=rounds.new_id, limits=settings.limits)
+    return RatingServices(service, rounds, pairs, InvitationStore(engine), comparison.reliabilities)
 
 
 def open_dashboard(

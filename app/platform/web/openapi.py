@@ -63,7 +63,7 @@ ARTICLES = {
     "validations": "Whether requests are valid, before the first is made. Nothing is stored or judged.",
     "comparisons": "Compare two batches, pass or fail one, and check the judge for drift.",
     "links": "Show the runs of a judge that ended on the scale of the judge after it.",
-    "preferences": "Which of two responses is better: pairs, and stored runs compared in pairs.",
+    "preferences": "Which of two responses is better: by the judge, for pairs and stored runs, and by people.",
     "analyses": "Agreement of raters, correlation of scores with ratings, hierarchies, fits and win rates.",
     "ratings": "Human ratings of responses, which validate the judge.",
     "rubrics": "The rubrics that the judge can rate with.",
