@@ -19,6 +19,7 @@ from saiten_server.core.batch import Batch
 from saiten_server.governance.api import mount_assets
 from saiten_server.platform.capability import CAPABILITIES, find_parts
 from saiten_server.platform.settings import Settings, open_tracing
+from saiten_server.platform.sql.tables import can_store
 from saiten_server.platform.web import openapi, page, problems, reference
 from saiten_server.platform.web.admission import Authenticator
 from saiten_server.platform.web.body import BodyMemory
@@ -79,7 +80,8 @@ def create_application(settings: Settings) -> FastAPI:
 
     async def find_runs(project: str, ids: Sequence[str]) -> list[Batch]:
         container: Container = application.state.container
-        return await container.batches.find_each(project, ids)
+        # Of any kind: whoever opens a stream has found the run in the service of its kind.
+        return await container.worker.store.find_all(project, [run for run in ids if can_store(run)])
 
     # What routes and layers read; `container` and `stopping` are set at the start.
     state = application.state

@@ -45,10 +45,16 @@ from saiten_server.platform.request_windows import MemoryRequestLimiter, Request
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
+from saiten_server.preferences.human.service import HumanPreferences
+from saiten_server.preferences.human.store import HumanPreferenceStore
+from saiten_server.preferences.runs.service import PreferenceRunService
+from saiten_server.preferences.runs.store import SourceStore
+from saiten_server.preferences.store import PreferenceStore
 from saiten_server.providers import registry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.flow_control import FlowControl
 from saiten_server.ratings.reliability import BadgeRenewal, Reliabilities, Revalidation
+from saiten_server.ratings.rounds.pairs import PairRounds
 from saiten_server.ratings.rounds.service import InvitationStore, RoundService
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.service import RatingService
@@ -97,6 +103,7 @@ class RatingServices:
 
     service: RatingService
     rounds: RoundService
+    pairs: PairRounds
     invitations: InvitationStore
     reliabilities: Reliabilities
 
@@ -182,7 +189,7 @@ async def open_container(
         instruments = open_instruments(
             settings, stack, flow=flow, pauses=pauses, store=store, cache=cache, telemetry=telemetry
         )
-        batches, worker = open_batches(
+        batches, pairs, worker = open_batches(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
         audit, encoder = AuditLog(engine), registry.find_encoder(settings)
@@ -208,7 +215,12 @@ async def open_container(
             worker=worker,
             flow=flow,
             pauses=pauses,
-            services=open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+            services={
+                **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+                PreferenceRunService: PreferenceRunService(
+                    pairs, batches.store, SourceStore(engine), PreferenceStore(engine)
+                ),
+            },
         )
 
 
@@ -371,34 +383,35 @@ def open_batches(
     instruments: ScoringContext,
     quota: StorageQuota,
     own: set[str] | None,
-) -> tuple[BatchService, BatchWorker]:
-    """Opens the service that accepts batches, and the worker."""
+) -> tuple[BatchService, BatchService, BatchWorker]:
+    """Opens the service that accepts batches, that of batches of pairs, and the worker of both."""
 
-    def new_batch_id() -> str:
-        batch_id = new_id("ba_")
+    def new_batch_id(prefix: str) -> str:
+        batch_id = new_id(prefix)
         if own is not None:
             own.add(batch_id)
         return batch_id
 
     window = window_of(settings.judge_concurrency)
-    store = BatchStore(engine, window=window, usd_per_day=settings.key_usd_per_day)
+    open_store = partial(BatchStore, engine, window=window, usd_per_day=settings.key_usd_per_day)
+    every = open_store(unit="any")
     queue = open_queue(settings, stack)
     unhurried = replace(instruments, lane="batch")
-    provider = open_provider(settings, engine, stack, store=store, queue=queue, cache=cache, instruments=unhurried)
+    provider = open_provider(settings, engine, stack, store=every, queue=queue, cache=cache, instruments=unhurried)
     batches = BatchService(
-        store=store,
+        store=open_store(),
         queue=queue,
         instruments=instruments,
         cache=cache,
         limits=settings.limits,
-        new_id=new_batch_id,
+        new_id=partial(new_batch_id, "ba_"),
         window=window,
         provider=provider,
         queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
         quota=quota,
     )
     worker = BatchWorker(
-        store=store,
+        store=every,
         queue=queue,
         cache=cache,
         instruments=unhurried,
@@ -410,7 +423,8 @@ def open_batches(
         provider=provider,
         chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
     )
-    return batches, worker
+    pairs = replace(batches, store=open_store(unit="pair"), new_id=partial(new_batch_id, "pf_"))
+    return batches, pairs, worker
 
 
 def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:
@@ -551,7 +565,9 @@ def open_ratings(
         limits=settings.limits,
         quota=quota,
     )
-    return RatingServices(service, rounds, InvitationStore(engine), comparison.reliabilities)
+    people = HumanPreferences(store=HumanPreferenceStore(engine), batches=batches, quota=quota, now=instruments.now)
+    pairs = PairRounds(rounds=rounds, preferences=people, new_id=rounds.new_id, limits=settings.limits)
+    return RatingServices(service, rounds, pairs, InvitationStore(engine), comparison.reliabilities)
 
 
 def open_dashboard(

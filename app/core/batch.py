@@ -16,17 +16,21 @@ from saiten_server.core.conversation import Conversation, GivenConversation, Per
 from saiten_server.core.dialogue import Context, Speaker, Text, Utterance, at_most, check_line
 from saiten_server.core.errors import SaitenError
 from saiten_server.core.evaluation import (
+    OVERALL,
     ConversationRequest,
     DialogueId,
     EvaluationRequest,
+    GivenSide,
     JudgeOptions,
     Metadata,
+    Orders,
     PathChoice,
+    PreferenceRequest,
     References,
     RelevanceOptions,
     Usage,
 )
-from saiten_server.core.model import Finite, RubricName, Value, is_none, listed
+from saiten_server.core.model import Finite, Id, RubricName, Value, is_none, listed
 from saiten_server.core.rubric import name_version
 from saiten_server.core.sentences import Detailed, MessageId, MessageValues, Sentence, Telling, in_english
 
@@ -99,6 +103,48 @@ class BatchOptions(Value):
         return DEADLINE_HOURS[self.mode] if self.deadline_hours is None else self.deadline_hours
 
 
+BatchUnit = Literal["rating", "pair"]
+"""What a batch's candidates are for: to be rated each, or to be compared in pairs."""
+
+PairChoice = Literal["all", "baseline", "active"]
+
+
+class PairPlan(Value):
+    """What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
+    `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
+    every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
+    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    `contexts` differ, and those beyond `budget_calls`."""
+
+    runs: Annotated[tuple[BatchId, ...], listed(minimum=2, maximum=20), Field(description="the batches' ids")]
+    systems: Annotated[tuple[str, ...], listed()]
+    pairs: PairChoice = "all"
+    baseline: BatchId | None = None
+    aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = (OVERALL,)
+    orders: Orders = Field(default="both", description="both orders of each pair, or one")
+    budget_calls: int | None = Field(default=None, description="the most first calls that were planned")
+    stop: Literal["all", "resolved"] = Field(default="all", description="when the run ends")
+    alpha: float = 0.05
+    items: int = 0
+    calls: int = 0
+    left_out: dict[str, int] = Field(
+        default_factory=dict,
+        description="responses without a pair: `alone`, `failed`; and pairs that are none: `contexts` that differ, "
+        "`budget_calls`",
+    )
+
+
+class PairRunOptions(BatchOptions):
+    """The options of a batch whose candidates are pairs of other batches' responses."""
+
+    pairs: PairPlan
+
+
+def plan_of(options: BatchOptions) -> PairPlan | None:
+    """What a preference run compares; None of any other batch."""
+    return options.pairs if isinstance(options, PairRunOptions) else None
+
+
 class BatchItem(Value):
     """One dialogue context with the response to be scored, or with several candidates for it."""
 
@@ -135,11 +181,20 @@ GivenItem = BatchItem | BatchConversation
 """What a batch may hold, all of one kind."""
 
 
+class PairPlaces(Value):
+    """Where the two stand that a preference run compares: the places of their runs in its plan, and their positions in
+    these."""
+
+    runs: Annotated[tuple[int, int], Field(strict=False)]
+    positions: Annotated[tuple[int, int], Field(strict=False)]
+
+
 class Candidate(Value):
     """One response of an item, or one conversation, as it is stored until it is scored.
 
     Of a conversation the last turn is the `response` and the turns before it are the `context`, which may be empty;
-    `roles` are those of all turns, and `speaker` says the last one.
+    `roles` are those of all turns, and `speaker` says the last one. A pair has no text of its own: `pair` says where
+    the two stand, and `shown` holds them where they were read for it.
     """
 
     context: Annotated[tuple[Utterance, ...], listed()]
@@ -152,6 +207,8 @@ class Candidate(Value):
     speaker: Speaker | None = Field(default=None, exclude_if=is_none)
     persona: Persona | None = Field(default=None, exclude_if=is_none)
     goal: Text | None = Field(default=None, exclude_if=is_none)
+    pair: PairPlaces | None = Field(default=None, exclude_if=is_none)
+    shown: tuple[Candidate, Candidate] | None = Field(default=None, exclude=True)
 
     @property
     def conversation(self) -> Conversation | None:
@@ -257,6 +314,9 @@ def list_candidates(
         )
 
 
+AnyRequest = EvaluationRequest | ConversationRequest | PreferenceRequest
+
+
 def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest:
     """The request for a single evaluation of a response; not validated again, since both parts were."""
     return EvaluationRequest.model_construct(
@@ -273,8 +333,38 @@ def request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest
     )
 
 
-def any_request_of(options: BatchOptions, candidate: Candidate) -> EvaluationRequest | ConversationRequest:
-    """The request for a single evaluation of a response or a conversation; not validated again either."""
+def pair_request_of(options: PairRunOptions, shown: tuple[Candidate, Candidate], candidate: Candidate) -> AnyRequest:
+    """The request for a comparison of two candidates; not validated again either."""
+    first, second = shown
+    said = first.conversation
+    return PreferenceRequest.model_construct(
+        rubric=options.rubric,
+        context=None if said else first.context,
+        first=side_of(first),
+        second=side_of(second),
+        persona=said.persona if said else None,
+        goal=said.goal if said else None,
+        aspects=options.pairs.aspects,
+        orders=options.pairs.orders,
+        judge=options.judge,
+        integrity=options.integrity,
+        metadata=candidate.metadata,
+        dialogue=candidate.dialogue,
+    )
+
+
+def side_of(candidate: Candidate) -> GivenSide:
+    """A candidate as one of two."""
+    said = candidate.conversation
+    if said is not None:
+        return GivenSide.model_construct(turns=said.turns)
+    return GivenSide.model_construct(response=candidate.response)
+
+
+def any_request_of(options: BatchOptions, candidate: Candidate) -> AnyRequest:
+    """The request for a single evaluation of a response, a conversation or a pair; not validated again either."""
+    if isinstance(options, PairRunOptions) and candidate.pair is not None:
+        return pair_request_of(options, candidate.shown or (candidate, candidate), candidate)
     conversation = candidate.conversation
     if conversation is None:
         return request_of(options, candidate)

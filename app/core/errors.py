@@ -121,6 +121,14 @@ class SuspectedInjection(InvalidRequest, code="suspected-injection"):
         self.faults = tuple(faults)
 
 
+class TextsErased(InvalidRequest, code="texts-erased"):
+    """A text that was to be judged was erased, or is not kept any more."""
+
+
+class RunsUnfit(InvalidRequest, code="runs-unfit"):
+    """Runs that cannot be compared in pairs: of two rubrics or units, without a common item, or not ended."""
+
+
 class NotFound(SaitenError, code="not-found"): ...
 
 

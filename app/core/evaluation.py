@@ -9,12 +9,20 @@ from functools import partial
 from operator import not_
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from saiten.core.messages import Message, Misfit
 from saiten.core.plain_text import is_korean
 from saiten_server.core.access import Integrity
-from saiten_server.core.conversation import Conversation, Finding, GivenConversation
+from saiten_server.core.conversation import (
+    Conversation,
+    Finding,
+    GivenConversation,
+    Persona,
+    Turns,
+    find_role_fault,
+)
 from saiten_server.core.dialogue import (
     DEFAULT_LIMITS,
     Context,
@@ -28,7 +36,17 @@ from saiten_server.core.dialogue import (
     lengths,
 )
 from saiten_server.core.errors import RubricRequired
-from saiten_server.core.model import Finite, Id, RubricName, Value, canonical_json, listed
+from saiten_server.core.model import (
+    Finite,
+    Id,
+    Location,
+    RubricName,
+    Value,
+    canonical_json,
+    is_none,
+    listed,
+    refuse,
+)
 from saiten_server.core.reliability import Reliability
 from saiten_server.core.sentences import Detailed, MessageId, MessageValues
 
@@ -245,6 +263,111 @@ class Unrated(Detailed, Value):
     values: MessageValues = None
 
 
+Side = Literal["first", "second"]
+"""Of two responses or conversations, as the request names them."""
+
+Choice = Literal["first", "second", "tie"]
+Orders = Literal["both", "random"]
+"""Both orders, each in a call of its own, or one that the texts' digests choose."""
+
+OVERALL = "overall"
+"""What is compared where nothing else is asked for."""
+
+
+def check_side(side: GivenSide) -> GivenSide:
+    """Raises ValueError unless it is either a response or a conversation."""
+    if (side.response is None) == (side.turns is None):
+        raise Misfit(Message("pair-response-or-turns"))
+    return side
+
+
+class GivenSide(Value):
+    """One of the two that are compared: a response to the request's context, or a whole conversation."""
+
+    id: DialogueId | None = Field(default=None, description="what the caller calls it")
+    response: Text | None = Field(default=None, description="a response to the request's `context`")
+    turns: Turns | None = Field(default=None, description="a conversation, oldest turn first")
+
+    @property
+    def texts(self) -> list[str]:
+        """Its texts in order."""
+        return [self.response] if self.response is not None else [turn.text for turn in self.turns or ()]
+
+    @property
+    def length(self) -> int:
+        """Its characters; of a conversation those of the system's turns."""
+        if self.turns is not None:
+            return sum(len(turn.text) for turn in self.turns if turn.role == "system")
+        return len(self.response or "")
+
+    def read_conversation(self, persona: Persona | None, goal: str | None) -> Conversation:
+        """The conversation with what both have in common."""
+        return Conversation.model_construct(turns=self.turns or (), persona=persona, goal=goal)
+
+
+class PreferenceRequest(Value):
+    """Two responses to one context, or two conversations with one goal or opening."""
+
+    rubric: RubricName = Field(
+        default="ja-dialogue",
+        description="the rubric's id, or `id@version`; of conversations the default is `ja-conversation`",
+    )
+    context: Context | None = Field(default=None, description="what both responses answer; not with conversations")
+    first: Annotated[GivenSide, AfterValidator(check_side)] = Field(description="one of the two")
+    second: Annotated[GivenSide, AfterValidator(check_side)] = Field(description="the other one, of the same kind")
+    persona: Persona | None = Field(default=None, description="what the system is to be in both conversations")
+    goal: Text | None = Field(default=None, description="what both conversations are to achieve")
+    aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = Field(
+        default=(OVERALL,), description="`overall`, or aspects of the rubric, which are asked about in one call"
+    )
+    orders: Orders = Field(
+        default="both", description="both orders, each in a call of its own, or one that the texts' digests choose"
+    )
+    judge: JudgeOptions = Field(default_factory=JudgeOptions)
+    integrity: Integrity | None = Field(
+        default=None,
+        description="what to do where a text looks like an attack on the judge; null: the project's policy",
+    )
+    metadata: Metadata = Field(default_factory=dict)
+    dialogue: DialogueId | None = Field(
+        default=None, description="the dialogue that this is a turn of: pairs of one dialogue are not independent"
+    )
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> PreferenceRequest:
+        refuse("PreferenceRequest", pair_faults(self))
+        return self
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether two conversations are compared."""
+        return self.first.turns is not None
+
+    @property
+    def sides(self) -> dict[Side, GivenSide]:
+        """Both by their names."""
+        return {"first": self.first, "second": self.second}
+
+
+def pair_faults(asked: PreferenceRequest) -> Iterator[tuple[Location, Message]]:
+    """What does not fit together: a response with a conversation, or either with the other's context."""
+    if (asked.first.turns is None) != (asked.second.turns is None):
+        yield ("second",), Message("pair-of-two-kinds")
+        return
+    if asked.first.turns is None:
+        if asked.context is None:
+            yield ("context",), Message("is-missing")
+        for name in ("persona", "goal"):
+            if getattr(asked, name) is not None:
+                yield (name,), Message("pair-of-responses-without", name=name)
+        return
+    if asked.context is not None:
+        yield ("context",), Message("pair-of-conversations-without-context")
+    for side, given in asked.sides.items():
+        if fault := find_role_fault(given.turns or ()):
+            yield (side, "turns"), fault
+
+
 class AspectResult(Value):
     """One aspect's verdict. `sd` is the population standard deviation of the valid samples."""
 
@@ -422,6 +545,46 @@ class CallTrace(Value):
     cached: bool = False
 
 
+class OrderVerdict(Value):
+    """What the judge said in one order. `verdict` is of the two as the request names them, not as they were shown."""
+
+    shown: Annotated[tuple[Side, Side], Field(strict=False, description="which was shown first")]
+    verdict: Choice | None
+    missing: Unrated | None = Field(default=None, description="why there is no verdict")
+
+
+class AspectPreference(Value):
+    """Which of the two is better in one aspect. Opposite answers of the two orders are a tie that is
+    `position_dependent`; without the verdict of an order that was asked there is no preference."""
+
+    preference: Choice | None = Field(description="the better one, or `tie`; null where an order has no verdict")
+    strength: Annotated[float, Field(ge=-1, le=1)] | None = Field(
+        default=None,
+        description="with `judge.expected`: the probability of the first minus that of the second, the mean over the "
+        "orders; null where an order has none",
+    )
+    orders: Annotated[tuple[OrderVerdict, ...], listed(), Field(description="what the judge said in each order")]
+    position_dependent: bool = Field(description="whether the two orders gave opposite answers")
+
+
+class PairSide(Value):
+    """One of the two that were compared."""
+
+    id: str | None = Field(default=None, description="what the caller calls it")
+    length: int = Field(description="characters; of a conversation those of the system's turns")
+    run: str | None = Field(default=None, exclude_if=is_none, description="in a preference run: the run it is of")
+    system: str | None = Field(default=None, exclude_if=is_none, description="in a preference run: what the run is of")
+
+
+class Pair(Value):
+    """What an evaluation of two says. `runs` are the places of the two runs in a preference run."""
+
+    first: PairSide
+    second: PairSide
+    aspects: dict[str, AspectPreference]
+    runs: Annotated[tuple[int, int], Field(strict=False)] | None = Field(default=None, exclude_if=is_none)
+
+
 class RubricReference(Value):
     id: str
     version: int
@@ -500,6 +663,8 @@ class Evaluation(Value):
         exclude_if=lambda found: found is None,
         description="the judge's reasons, where it was asked for them after it had rated",
     )
+    # Not among the fields of an evaluation that callers are told: of two that were compared they get a preference.
+    pair: SkipJsonSchema[Pair | None] = Field(default=None, exclude_if=is_none)
     reliability: Reliability | None = Field(
         default=None, description="how the judge's ratings correlated with human ratings; added when a result is read"
     )
@@ -543,7 +708,7 @@ class Record(Value):
     """An evaluation with its request and every judge call."""
 
     evaluation: Evaluation
-    request: EvaluationRequest | ConversationRequest
+    request: EvaluationRequest | ConversationRequest | PreferenceRequest
     trace: Annotated[tuple[CallTrace, ...], listed()] = ()
 
 

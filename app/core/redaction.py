@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import Candidate, Failure, parts_of
+from saiten_server.core.batch import AnyRequest, Candidate, Failure, parts_of
 from saiten_server.core.conversation import Conversation, Finding, Turn
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.evaluation import (
@@ -20,6 +20,9 @@ from saiten_server.core.evaluation import (
     Evaluation,
     EvaluationRequest,
     Explanation,
+    OrderVerdict,
+    Pair,
+    PreferenceRequest,
     Record,
     Translation,
 )
@@ -119,7 +122,7 @@ def redact_conversation(asked: Whole, cover: Cover) -> Whole:
 def read_texts(asked: Candidate | None) -> dict[str, Any]:
     """`context` and `response` of a candidate; of a conversation `turns`, and `persona` and `goal` if it has them.
     Nothing where they were replaced, or there is no candidate."""
-    if asked is None or is_covered(asked.response):
+    if asked is None or asked.pair is not None or is_covered(asked.response):
         return {}
     if (conversation := asked.conversation) is not None:
         return conversation.model_dump(mode="json", include={"turns", "persona", "goal"}, exclude_none=True)
@@ -133,7 +136,9 @@ def redact_persona(persona: Mapping[str, Any] | None, cover: Cover) -> dict[str,
 
 
 def redact_asked(asked: CoveredRequest, cover: Cover) -> CoveredRequest:
-    """A request or candidate without its texts. Options and metadata stay."""
+    """A request or candidate without its texts. Options and metadata stay. A pair has no text."""
+    if isinstance(asked, Candidate) and asked.pair is not None:
+        return asked
     if isinstance(asked, Candidate) and (conversation := asked.conversation) is not None:
         return asked.model_copy(update=parts_of(redact_conversation(conversation, cover)))
     return asked.model_copy(
@@ -172,6 +177,7 @@ def redact_evaluation(evaluation: Evaluation, cover: Cover) -> Evaluation:
                 one.model_copy(update={"aspects": redact_aspects(one.aspects, cover)}) for one in evaluation.turn_scores
             ),
             "explained": evaluation.explained and redact_explanation(evaluation.explained, cover),
+            "pair": evaluation.pair and redact_pair(evaluation.pair),
         }
     )
 
@@ -229,15 +235,52 @@ def redact_trace(trace: Iterable[CallTrace], cover: Cover) -> tuple[CallTrace, .
     )
 
 
+def redact_request(request: AnyRequest, cover: Cover) -> AnyRequest:
+    """A request without its texts."""
+    if isinstance(request, PreferenceRequest):
+        return redact_pair_request(request, cover)
+    return (
+        redact_conversation(request, cover)
+        if isinstance(request, ConversationRequest)
+        else redact_asked(request, cover)
+    )
+
+
+def redact_pair_request(request: PreferenceRequest, cover: Cover) -> PreferenceRequest:
+    """A request to compare two, without their texts."""
+    update: dict[str, Any] = {
+        "context": None if request.context is None else rename_speakers(request.context, cover),
+        "persona": redact_persona(request.persona, cover),
+        "goal": None if request.goal is None else cover(request.goal),
+    }
+    for side, given in request.sides.items():
+        turns = None
+        if given.turns is not None:
+            turns = redact_conversation(given.read_conversation(None, None), cover).turns
+        response = None if given.response is None else cover(given.response)
+        update[side] = given.model_copy(update={"response": response, "turns": turns})
+    return request.model_copy(update=update)
+
+
+def redact_pair(pair: Pair) -> Pair:
+    """What a comparison says, without the words in which a verdict is missing."""
+
+    def redact_order(one: OrderVerdict) -> OrderVerdict:
+        missing = one.missing and one.missing.model_copy(update=instead(DROPPED))
+        return one.model_copy(update={"missing": missing})
+
+    aspects = {
+        name: found.model_copy(update={"orders": tuple(map(redact_order, found.orders))})
+        for name, found in pair.aspects.items()
+    }
+    return pair.model_copy(update={"aspects": aspects})
+
+
 def redact_record(record: Record, cover: Cover) -> Record:
     """A whole record without texts."""
     return Record.model_construct(
         evaluation=redact_evaluation(record.evaluation, cover),
-        request=(
-            redact_conversation(record.request, cover)
-            if isinstance(record.request, ConversationRequest)
-            else redact_asked(record.request, cover)
-        ),
+        request=redact_request(record.request, cover),
         trace=redact_trace(record.trace, cover),
     )
 

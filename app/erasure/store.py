@@ -34,7 +34,7 @@ from saiten_server.core import redaction
 from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from saiten_server.core.batch import ENDED_STATUSES, EXPIRED
 from saiten_server.core.evaluation import Record
-from saiten_server.core.model import key_of
+from saiten_server.core.model import digest, key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
 from saiten_server.core.sentences import instead
 from saiten_server.platform.sql import engine as db
@@ -43,6 +43,7 @@ from saiten_server.platform.sql.engine import has_marks, take_turn
 from saiten_server.platform.sql.sizes import (
     ANSWER_SIZE,
     DRAWN_BYTES,
+    PREFERENCE_SIZE,
     RATING_SIZE,
     RESULT_SIZE,
     add_bytes,
@@ -54,7 +55,7 @@ from saiten_server.platform.sql.sizes import (
 from saiten_server.platform.sql.tables import can_store
 from saiten_server.runs.datasets.store import erase_items, expire_uploads, remove_datasets
 from saiten_server.runs.store.account import count_in, read_account, store_accounts
-from saiten_server.runs.store.erasure import Erasure, note_erased_calls
+from saiten_server.runs.store.erasure import Erasure, hold_owners, note_erased_calls, remove_pairs
 from saiten_server.runs.store.provider_batches import ProviderBatchStore
 from saiten_server.runs.store.rows import (
     RECEIVING,
@@ -177,6 +178,7 @@ class TextStore:
                 done = await redact_singles(sweep, found.redacted_to, limit)
                 done += await redact_batches(sweep, limit - done)
                 done += await redact_comments(sweep, limit - done)
+                done += await drop_preference_texts(sweep, limit - done)
                 done += await remove_datasets(connection, project, sweep.before, limit - done)
                 done += await forget_answers(sweep)
                 await add_bytes(connection, {project: -sum(sweep.freed)})
@@ -262,6 +264,8 @@ async def erase_singles(
     await note_erased_calls(connection, keys_of(found))
     of_one = (rating.project == project, rating.evaluation.in_(gone))
     sizes = await remove_sized(connection, t.human_ratings, RATING_SIZE, *of_one)
+    said = (t.human_preferences.c.project == project, t.human_preferences.c.pair.in_(gone))
+    sizes += await remove_sized(connection, t.human_preferences, PREFERENCE_SIZE, *said)
     sizes += await remove_sized(connection, t.evaluations, RESULT_SIZE, result.id.in_(gone))
     # After the evaluations: by now a request that was about to keep an answer has done so, or finds no evaluation.
     sizes += await forget_answers_of(connection, project, gone)
@@ -308,6 +312,7 @@ async def erase_candidates(
     """Erases those of the candidates that bear the metadata; how many it were. Those without a result get one, so that
     a result that a worker still has in hand finds its place taken."""
     # As an erasure of the whole: a commit that waits for the batch finds the places taken.
+    await hold_owners(connection, batch_id)
     locked = select(t.batches).where(batch.id == batch_id, batch.status != RECEIVING).with_for_update()
     row = (await connection.execute(locked)).one_or_none()
     if row is None:
@@ -336,6 +341,7 @@ async def erase_candidates(
     await remove_places(connection, batch_id, found)
     sizes = await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
     await leave_rounds(connection, batch_id, found, now)
+    sizes += await remove_pairs(connection, batch_id, found, now)
     await add_bytes(connection, {row.project: -sum(sizes)})
     return len(gone)
 
@@ -410,8 +416,9 @@ async def remove_ratings(
 
 
 async def leave_rounds(connection: AsyncConnection, batch_id: str, places: Collection[int], now: datetime) -> None:
-    """Withdraws the candidates from their rounds. A rater who has one continues with the next."""
-    mine = select(t.rating_rounds.c.id).where(t.rating_rounds.c.batch_id == batch_id)
+    """Withdraws the candidates from the rounds that rate them. A rater who has one continues with the next."""
+    of_ratings = t.rating_rounds.c.kind.is_(None)
+    mine = select(t.rating_rounds.c.id).where(t.rating_rounds.c.batch_id == batch_id, of_ratings)
     drawn, task = t.round_items.c, t.round_tasks.c
     these = drawn.round_id.in_(mine) & drawn.position.in_(places)
     query = select(drawn.round_id, func.count().label("count")).where(these).group_by(drawn.round_id)
@@ -583,6 +590,32 @@ async def redact_comments(sweep: Sweep, limit: int) -> int:
     sweep.freed.extend(
         count_bytes(row.comment) - count_bytes(new["new_comment"]) for row, new in zip(rows, covered, strict=True)
     )
+    return len(rows)
+
+
+async def drop_preference_texts(sweep: Sweep, limit: int) -> int:
+    """Texts that came with preferences, and the raters' reasons: dropped where others are hashed, for nothing asks for
+    them again. Their digests, by which texts could be guessed, are salted."""
+    if limit <= 0:
+        return 0
+    preference, connection = t.human_preferences.c, sweep.connection
+    texts = dict.fromkeys(("context", "first", "second", "reason"))
+    query = (
+        select(preference.number, preference.key, preference["item"], PREFERENCE_SIZE.label("size"))
+        .where(preference.project == sweep.project, preference.created_at < sweep.before)
+        .where(or_(*(preference[name].is_not(None) for name in texts)))
+    )
+    rows = (await connection.execute(query.order_by(preference.number).limit(limit))).all()
+    this = update(t.human_preferences).where(preference.number == bindparam("this"))
+    salted = [
+        {"this": row.number, "new_item": digest([sweep.salt, row.item]) if row.item is not None else None}
+        | {"new_key": digest([sweep.salt, row.key]) if row.item is not None else row.key}
+        for row in rows
+    ]
+    await sweep.run_each(this.values(**texts, item=bindparam("new_item"), key=bindparam("new_key")), salted)
+    numbers = [row.number for row in rows]
+    left = select(func.sum(PREFERENCE_SIZE)).where(preference.number.in_(numbers))
+    sweep.freed.append(sum(row.size for row in rows) - int((await connection.execute(left)).scalar_one() or 0))
     return len(rows)
 
 

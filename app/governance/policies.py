@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from saiten_server.core.access import AuditEvent, ProjectPolicy
 from saiten_server.core.batch import BatchOptions
-from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
+from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PreferenceRequest
 from saiten_server.governance.store import AuditLog, PolicyStore
 from saiten_server.platform.memory_cache import RecentValues
 
-PolicyRequest = TypeVar("PolicyRequest", EvaluationRequest, ConversationRequest, BatchOptions)
+PolicyRequest = TypeVar("PolicyRequest", EvaluationRequest, ConversationRequest, PreferenceRequest, BatchOptions)
 
 RECENT_SECONDS = 2.0
 """How long a change by another process may go unnoticed; a change by this process applies at once."""

@@ -17,6 +17,9 @@ PADDING = " \t\r\n\u3000\"',:{}[]「」"
 
 CERTAIN = 0.999
 
+VERDICT_WORDS = frozenset({"R", "K", "M", "T", "tie"})
+"""The words of verdicts on two, which `pair_prompt` says."""
+
 
 @dataclass(frozen=True)
 class Token:
@@ -35,11 +38,14 @@ class Expectation:
     off_scale_mass: float
 
 
-def expect(tokens: Sequence[Token], content: str, span: tuple[int, int], values: Sequence[int]) -> Expectation | None:
-    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones. None if the
-    tokens do not spell the content, if the value is not one token (or a minus and one token), or if a token of one
-    value could begin another (1 and 10). It is never a guess or the plain rating."""
-    legal = {str(value): value for value in values}
+def expect(
+    tokens: Sequence[Token], content: str, span: tuple[int, int], values: Sequence[int] | Mapping[str, int]
+) -> Expectation | None:
+    """The expectation of the value at `span` (code points) of `content`; `values` are the legal ones, as they are
+    written where they are words. None if the tokens do not spell the content, if the value is not one token (or a minus
+    and one token), or if a token of one value could begin another (1 and 10). It is never a guess or the plain
+    rating."""
+    legal = values if isinstance(values, Mapping) else {str(value): value for value in values}
     if any(one != other and other.startswith(one) for one in legal for other in legal):
         return None
     places = tokens_at(tokens, content, span)
@@ -78,7 +84,7 @@ def masses_of_token(token: Token, legal: Mapping[str, int]) -> dict[int, float] 
     choices = probabilities(token)
     if choices is None:
         return None
-    negatives = [value for value in legal.values() if value < 0]
+    negatives = [value for text, value in legal.items() if text.startswith("-")]
     mass = dict.fromkeys(legal.values(), 0.0)
     for text, share in choices.items():
         written = strip(text)
@@ -126,4 +132,5 @@ def strip(text: bytes) -> str:
 
 def may_rate(text: bytes) -> bool:
     """Whether a token may be part of a value: only of such a token are the alternatives ever looked at."""
-    return any(character.isdigit() or character == "-" for character in strip(text))
+    written = strip(text)
+    return written in VERDICT_WORDS or any(character.isdigit() or character == "-" for character in written)

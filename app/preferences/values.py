@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from saiten_server.core.evaluation import (
+    AspectPreference,
+    JudgeProvenance,
+    PairSide,
+    RubricReference,
+    Usage,
+    Warned,
+)
+from saiten_server.core.model import Value, listed
 
 Choice = Literal["first", "second", "tie"]
 """Of the two as they are named; in a `ShownPair`, as they were shown."""
@@ -29,3 +42,21 @@ class ShownPair:
     first_length: int | None = None
     second_length: int | None = None
     covariates: Mapping[str, float] = field(default_factory=dict)
+
+
+class Preference(Value):
+    """Which of the two is better, by aspect."""
+
+    id: str = Field(description="the comparison's id, `pr_…`")
+    rubric: RubricReference
+    aspects: dict[str, AspectPreference]
+    first: PairSide = Field(description="the one that the request names first")
+    second: PairSide = Field(description="the other one")
+    judge: JudgeProvenance
+    usage: Usage
+    warnings: Annotated[tuple[Warned, ...], listed()]
+    signature: str
+    cached: bool
+    created_at: Annotated[datetime, Field(strict=False)]
+    metadata: dict[str, str]
+    dialogue: str | None = Field(default=None, description="as in the request")

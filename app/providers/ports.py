@@ -16,6 +16,7 @@ from saiten_server.core.conversation import Window
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
 from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.judging.pair_prompt import Shown
 from saiten_server.judging.verdict import Faults
 
 PartState = Literal["planning", "planned", "uploading", "uploaded", "submitted", "ended", "done"]
@@ -160,7 +161,8 @@ class RequestScope:
 @dataclass(frozen=True)
 class JudgingTask:
     """One dialogue to be rated in one language by one rubric; with `window`, that part of a conversation as a whole,
-    by a rubric for conversations."""
+    by a rubric for conversations; with `shown`, two to be compared, of which `dialogue` is the one that is shown first.
+    A verdict on these is 1 for the one that was shown first, −1 for the other, 0 for neither."""
 
     rubric: Rubric
     language: str
@@ -170,6 +172,7 @@ class JudgingTask:
     lane: Lane = "interactive"
     scope: RequestScope = field(default_factory=RequestScope, compare=False, repr=False)
     window: Window | None = None
+    shown: Shown | None = None
 
     @property
     def screen(self) -> bool:
@@ -179,6 +182,8 @@ class JudgingTask:
     @property
     def characters(self) -> int:
         """The characters of all texts that the judge is shown."""
+        if self.shown is not None:
+            return self.shown.characters
         if self.window is not None:
             shown = self.window.conversation
             given = [shown.goal or "", *(f"{name}{value}" for name, value in (shown.persona or {}).items())]
@@ -188,7 +193,10 @@ class JudgingTask:
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """The aspects that apply: all, less those that require a persona or goal that a conversation does not have."""
+        """The aspects that apply: all, less those that require a persona or goal that a conversation does not have; of
+        two that are compared those that are asked about."""
+        if self.shown is not None:
+            return self.shown.aspects
         if self.window is None:
             return self.rubric.aspects
         conversation = self.window.conversation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
@@ -16,7 +17,7 @@ from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
-from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, RoundOptions
+from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, MOST_RUNS, PairOptions, RoundOptions
 from saiten_server.runs.names import build_of, system_of
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -68,11 +69,63 @@ async def start_round(request: Request, container: Serving, project: WritablePro
     return await show_list(request, container, project, given, faults)
 
 
+@dataclass(frozen=True)
+class PairForm:
+    """The fields of a round of pairs as they were sent, and their faults."""
+
+    given: Mapping[str, str]
+    runs: Sequence[str]
+    faults: Mapping[str, RatingFault] = field(default_factory=dict)
+
+
+@router.post("/rate/pairs")
+async def start_pairs(request: Request, container: Serving, project: WritableProject) -> Response:
+    """Starts a round in which people compare pairs, and redirects to it."""
+    form = await read_form(request)
+    given = {name: form.get(name) for name in PAIR_FIELDS}
+    runs = form.all("runs")[: MOST_RUNS + 1]
+    document: dict[str, Any] = {
+        name: read_integer(given[name]) for name in PAIR_FIELDS if name != "name" and given[name]
+    }
+    faults: dict[str, RatingFault] = {}
+    try:
+        asked = {"kind": "preference", "name": given["name"], "runs": runs, **document}
+        opened = await container.ratings.pairs.open(project, validate(PairOptions, asked, request.app.state.limits))
+    except InvalidDocument as error:
+        for where, _ in error.faults:
+            faults[where.split("/")[1]] = describe_pair_fault(where.split("/")[1], request.app.state.limits)
+    except (NotFound, InvalidRequest) as error:
+        no_common = isinstance(error, InvalidRequest) and error.message.id != "round-rubrics-differ"
+        faults["runs"] = RatingFault(NO_COMMON if no_common else WRONG_RUNS, {"most": MOST_RUNS})
+    else:
+        return redirect(f"/rate/{opened.id}")
+    empty = dict.fromkeys(("run", *RoundOptions.model_fields), "")
+    return await show_list(request, container, project, empty, {}, pairs=PairForm(given, runs, faults))
+
+
+PAIR_FIELDS = ("name", "items", "raters_per_item", "items_per_rater", "seed")
+PAIR_DEFAULTS = {"name": "", "items": "100", "raters_per_item": "3", "items_per_rater": "", "seed": "0"}
+WRONG_RUNS = mark("Choose two to %(most)s runs of one rubric.")
+NO_COMMON = mark("These runs have no different responses to the same items, so there is nothing to compare.")
+
+
+def describe_pair_fault(name: str, limits: Limits) -> RatingFault:
+    """What the field takes."""
+    return RatingFault(WRONG_RUNS, {"most": MOST_RUNS}) if name == "runs" else describe_fault(name, limits)
+
+
 async def show_list(
-    request: Request, container: Container, project: str, given: Mapping[str, str], faults: Mapping[str, RatingFault]
+    request: Request,
+    container: Container,
+    project: str,
+    given: Mapping[str, str],
+    faults: Mapping[str, RatingFault],
+    *,
+    pairs: PairForm | None = None,
 ) -> Response:
-    """The page of all rounds; `given` are the form's fields as they were sent."""
-    rounds = await container.ratings.rounds.list(project, limit=MOST_ROUNDS)
+    """The page of all rounds; `given` are the form's fields as they were sent, and `pairs` those of the form for a
+    round of pairs that was not started."""
+    rounds = await container.ratings.rounds.list(project, limit=MOST_ROUNDS, of_pairs=None)
     progress = await container.ratings.rounds.progress(project, [one.id for one in rounds])
     recent = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=RECENT)
     known = {batch.id: batch for batch in recent}
@@ -81,7 +134,8 @@ async def show_list(
     return render(
         request,
         "rate.html",
-        422 if faults else 200,
+        422 if faults or pairs is not None else 200,
+        pairs=pairs or PairForm(PAIR_DEFAULTS, ()),
         # A run is None if it was erased a moment ago.
         rows=[
             (one, await look_up_run(container, project, one.batch, known), progress[one.id])
@@ -95,6 +149,7 @@ async def show_list(
         build_of=build_of,
         given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
         is_asked=bool(given["run"] or faults),
+        is_comparing=pairs is not None,
         faults=faults,
         bounds=BOUNDS,
         choices=[(name, label) for name, label in CHOICES.items() if name != "chosen"],

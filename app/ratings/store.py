@@ -253,7 +253,7 @@ class RatingStore:
             .join(t.rating_rounds, rounds.id == excluded.round_id)
             .join(t.round_tasks, task.round_id == rounds.id)
             .join(evaluations, (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position))
-            .where(mine, excluded.round_id.is_not(None), task.done_at.is_not(None))
+            .where(mine, excluded.round_id.is_not(None), rounds.kind.is_(None), task.done_at.is_not(None))
         )
         raters = select(excluded.rater).where(mine, excluded.rater.is_not(None))
         async with db.read(self._engine) as connection:
@@ -270,7 +270,8 @@ class RatingStore:
             select(rounds.batch_id, task.position, task.rater, rounds.id, func.coalesce(item.probability, 1.0))
             .join(t.rating_rounds, rounds.id == task.round_id)
             .join(t.round_items, (item.round_id == task.round_id) & (item.position == task.position))
-            .where(equals(rounds.project, project), rounds.batch_id.in_(batch_ids), task.done_at.is_not(None))
+            .where(equals(rounds.project, project), rounds.batch_id.in_(batch_ids), rounds.kind.is_(None))
+            .where(task.done_at.is_not(None))
         )
         return [RatedDraw(*row) for row in await db.fetch(self._engine, query)] if can_store(*batch_ids) else []
 

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,10 @@ from saiten_server.core.model import Finite, Id, Location, Value, listed, refuse
 from saiten_server.core.reports import FEWEST_SHARED
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.validation import InvalidDocument, validate
+
+if TYPE_CHECKING:
+    from saiten_server.core.batch import Candidate
+    from saiten_server.preferences.values import Choice as Preference
 
 MOST_BATCHES = 1000
 """Whose items are rated at a time: each is looked up for its rubric."""
@@ -205,14 +209,8 @@ Choice = Literal["random", "informative", "stratified", "chosen"]
 MOST_JUDGES = 8
 
 
-class RoundOptions(Value):
-    """The options of a round. The responses are drawn from the batch's scored results by `seed`.
-
-    `choose` is how: `random` gives each the same probability; `informative` more to those in which the judge is
-    unsteady, which needs fewer ratings for a corrected figure; `stratified` more to rare levels of the judge's ratings.
-    `chosen` draws nothing and takes those of `positions`: their ratings say nothing of the others, so the round begins
-    excluded from figures.
-    """
+class RoundSize(Value):
+    """How much a round draws, and for how many raters, by `seed`."""
 
     name: BatchName
     items: Annotated[int, Field(ge=1, le=MOST_ITEMS)] = Field(default=100, description="responses to be rated, at most")
@@ -223,6 +221,17 @@ class RoundOptions(Value):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(
         default=0, description="the same seed draws the same responses from the same results"
     )
+
+
+class RoundOptions(RoundSize):
+    """The options of a round. The responses are drawn from the batch's scored results by `seed`.
+
+    `choose` is how: `random` gives each the same probability; `informative` more to those in which the judge is
+    unsteady, which needs fewer ratings for a corrected figure; `stratified` more to rare levels of the judge's ratings.
+    `chosen` draws nothing and takes those of `positions`: their ratings say nothing of the others, so the round begins
+    excluded from figures.
+    """
+
     choose: Choice = Field(default="random", description="how responses are drawn")
     aspect: Id | None = Field(
         default=None, description="the aspect whose spread, or level, counts; null: the mean over all aspects"
@@ -263,18 +272,60 @@ class RoundRequest(RoundOptions):
     batch: ItemId
 
 
+MOST_RUNS = 20
+
+
+class PairOptions(RoundSize):
+    """The options of a round of preferences: pairs of responses of different runs to the same item.
+
+    Each pair of runs gets the same share of `items`, drawn from the items that both have by `seed`.
+    """
+
+    kind: Literal["preference"] = Field(description="people say which of two responses is better")
+    runs: Annotated[tuple[ItemId, ...], listed(minimum=2, maximum=MOST_RUNS)] = Field(
+        description="the batches whose responses are compared, of one rubric"
+    )
+    items: Annotated[int, Field(ge=1, le=MOST_ITEMS)] = Field(default=100, description="pairs to be compared, at most")
+    raters_per_item: Annotated[int, Field(ge=1, le=100)] = Field(default=3, description="raters that a pair gets")
+    items_per_rater: Annotated[int, Field(ge=1, le=MOST_ITEMS)] | None = Field(
+        default=None, description="pairs that one rater gets at most; null: as many as there are"
+    )
+
+    @model_validator(mode="after")
+    def _check_runs(self) -> PairOptions:
+        again = len(set(self.runs)) < len(self.runs)
+        refuse("PairOptions", [(("runs",), Message("run-named-twice"))] if again else [])
+        return self
+
+
 Signal = Literal["samples", "expected", "paths", "judges"]
 """What tells that a judge is unsteady: the spread of its samples, that of its expected rating, the difference of the
 two language paths, and that of several judges."""
 
 
+class PairSide(NamedTuple):
+    """A result of a batch."""
+
+    batch: str
+    position: int
+
+
+class DrawnPair(NamedTuple):
+    """Two responses of different runs to the same item."""
+
+    first: PairSide
+    second: PairSide
+
+
 class RoundDraw(NamedTuple):
     """What a round drew: the responses' positions in the round's order, each with the probability of being drawn, and
-    the signals that made the probabilities, none where they did not."""
+    the signals that made the probabilities, none where they did not. Of a round of preferences the positions are those
+    of its `pairs`."""
 
     positions: Sequence[int]
     probabilities: Sequence[float]
     signals: tuple[Signal, ...] = ()
+    pairs: Sequence[DrawnPair] = ()
 
 
 class RatingRound(Value):
@@ -285,7 +336,7 @@ class RatingRound(Value):
 
     id: str
     batch: str
-    options: RoundOptions
+    options: RoundOptions | PairOptions
     drawn: int
     created_at: Annotated[datetime, Field(strict=False)]
     closed_at: Annotated[datetime | None, Field(strict=False)] = None
@@ -294,7 +345,13 @@ class RatingRound(Value):
     @property
     def fell_back(self) -> bool:
         """Whether no signal told responses apart, so that they were drawn at random."""
-        return self.options.choose == "informative" and not self.signals
+        options = self.options
+        return isinstance(options, RoundOptions) and options.choose == "informative" and not self.signals
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether people say which of two responses is better, in place of rating one."""
+        return isinstance(self.options, PairOptions)
 
     @property
     def most_per_rater(self) -> int:
@@ -339,6 +396,19 @@ class DrawnItem(Value):
     item: str
     candidate: int | None
     probability: float | None
+
+
+class PairItem(Value):
+    """A pair of a round of preferences: both responses by their batches and places, and the probability with which the
+    round drew it. `pair` is its name for `POST /v1/preferences/human`."""
+
+    pair: str
+    item: str
+    first: str = Field(description="the batch of the first response")
+    first_position: int
+    second: str = Field(description="the batch of the second response")
+    second_position: int
+    probability: float
 
 
 class RatedDraw(NamedTuple):
@@ -399,6 +469,35 @@ class RatingSheet(Value):
         return applicable(self.rubric, self.conversation)
 
 
+class OwnPreference(NamedTuple):
+    """A rater's earlier preference of a pair, as the pair was shown."""
+
+    preference: Preference
+    reason: str
+
+
+class PairOpinion(NamedTuple):
+    """What a rater prefers of a pair, as the pair names its sides; `swapped` where the second was shown first."""
+
+    pair: str
+    rater: str
+    preference: Preference
+    swapped: bool
+
+
+class PairSheet(NamedTuple):
+    """Everything that a rater may see of a pair, as it is shown: `first` before `second`. `swapped` where that is not
+    the pair's own order. `earlier` is the rater's own preference."""
+
+    task: Task
+    pair: DrawnPair
+    swapped: bool
+    first: Candidate
+    second: Candidate
+    rubric: Rubric
+    earlier: OwnPreference | None = None
+
+
 MOST_INVITATIONS = 200
 """Of a round, with those that have ended."""
 
@@ -424,6 +523,12 @@ class Invitation:
 def applicable(rubric: Rubric, conversation: Conversation | None) -> tuple[Aspect, ...]:
     """The aspects that apply to a conversation, by its persona and goal; all of a response."""
     return tuple(one for one in rubric.aspects if conversation is None or conversation.gives(one.requires))
+
+
+def shows_swapped(seed: int, rater: str, number: int) -> bool:
+    """Whether the rater sees the pair with this number the other way round: one of each two in a row, by chance which.
+    The same on every machine, so that a rater who comes back sees it as before."""
+    return bool(own_order(seed, rater, -1 - number // 2)[0] % 2) != bool(number % 2)
 
 
 def own_order(seed: int, rater: str, number: int) -> bytes:

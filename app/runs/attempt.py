@@ -14,11 +14,22 @@ from typing import Literal
 from cachetools import LRUCache
 
 from saiten_server.core import errors
-from saiten_server.core.batch import INTERNAL, Candidate, Entry, Failure, any_request_of, describe_failure, parts_of
+from saiten_server.core.batch import (
+    INTERNAL,
+    AnyRequest,
+    BatchOptions,
+    Candidate,
+    Entry,
+    Failure,
+    any_request_of,
+    describe_failure,
+    parts_of,
+    plan_of,
+)
 from saiten_server.core.conversation import Conversation, Turn
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.errors import SaitenError
-from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, Record, Usage
+from saiten_server.core.evaluation import ConversationRequest, PreferenceRequest, Record, Usage
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.telemetry import working_on
 from saiten_server.providers.ports import RequestScope
@@ -26,6 +37,7 @@ from saiten_server.runs.commits import LeasedChunk
 from saiten_server.runs.work import FinishedCandidate, Work
 from saiten_server.scoring.conversation import evaluate_conversation
 from saiten_server.scoring.evaluate import ScoringContext, evaluate
+from saiten_server.scoring.preferring import prefer
 
 logger = logging.getLogger("saiten.batches")
 
@@ -218,16 +230,31 @@ async def attempt(
                 outcome = await try_once(request, tools, scope, retries)
         finally:
             leased.touched.update(scope.keys)
+    if isinstance(outcome, Record):
+        outcome = name_runs(outcome, work.options, candidate)
     bill = retries.take_bill(work.job.batch)
     if isinstance(outcome, Failure):
         return FinishedCandidate(work.job, entry, None, outcome, usage=bill, calls=tuple(scope.keys))
     return FinishedCandidate(work.job, entry, outcome, usage=outcome.evaluation.usage + bill, calls=tuple(scope.keys))
 
 
-async def rate_request(
-    request: EvaluationRequest | ConversationRequest, tools: ScoringContext, scope: RequestScope
-) -> Record:
-    """The record of a response or of a conversation. Raises as `evaluate` does."""
+def name_runs(record: Record, options: BatchOptions, candidate: Candidate) -> Record:
+    """The record; of a pair with the runs that the two are of."""
+    plan, places, pair = plan_of(options), candidate.pair, record.evaluation.pair
+    if plan is None or places is None or pair is None:
+        return record
+    first, second = (
+        side.model_copy(update={"run": plan.runs[run], "system": plan.systems[run]})
+        for side, run in zip((pair.first, pair.second), places.runs, strict=True)
+    )
+    named = pair.model_copy(update={"first": first, "second": second, "runs": places.runs})
+    return record.model_copy(update={"evaluation": record.evaluation.model_copy(update={"pair": named})})
+
+
+async def rate_request(request: AnyRequest, tools: ScoringContext, scope: RequestScope) -> Record:
+    """The record of a response, of a conversation, or of two that are compared. Raises as `evaluate` does."""
+    if isinstance(request, PreferenceRequest):
+        return await prefer(request, tools, scope)
     if isinstance(request, ConversationRequest):
         record, _ = await evaluate_conversation(request, tools, scope)
         return record
@@ -235,7 +262,7 @@ async def rate_request(
 
 
 async def try_once(
-    request: EvaluationRequest | ConversationRequest, tools: ScoringContext, scope: RequestScope, retries: RetryPolicy
+    request: AnyRequest, tools: ScoringContext, scope: RequestScope, retries: RetryPolicy
 ) -> Record | Failure | SaitenError:
     """One round: a record, a permanent failure, or a temporary error. Raises Pause."""
     try:

@@ -8,18 +8,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import BatchOptions, Candidate, Entry, EstimateReport, any_request_of, list_candidates
+from saiten_server.core.batch import (
+    BatchOptions,
+    Candidate,
+    Entry,
+    EstimateReport,
+    any_request_of,
+    plan_of,
+)
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.core.evaluation import ConversationRequest, RelevanceOptions
+from saiten_server.core.evaluation import ConversationRequest, PreferenceRequest, RelevanceOptions
 from saiten_server.core.model import canonical_json
 from saiten_server.core.rubric import Rubric, Unit
 from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
-from saiten_server.runs.intake import Intake
+from saiten_server.runs.intake import Intake, Source
 from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 from saiten_server.scoring.conversation import write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.preferring import open_pair
 from saiten_server.scoring.subject import check_path, check_support, check_unit, require_translator
 
 DIGEST_BYTES = 16
@@ -46,6 +54,9 @@ class BatchEstimate:
     def add(self, candidate: Candidate) -> None:
         """Takes one candidate in. Raises InvalidRequest where the batch asks for what the rubric or judge has not."""
         request = any_request_of(self._options, candidate)
+        if isinstance(request, PreferenceRequest):
+            self._add_pair(request)
+            return
         if isinstance(request, ConversationRequest):
             self._add_conversation(request)
             return
@@ -76,11 +87,23 @@ class BatchEstimate:
         if request.path != "source":
             self._translations.add(write_as_dialogue(conversation))
 
+    def _add_pair(self, request: PreferenceRequest) -> None:
+        case = open_pair(request, self._rubric, self._window_tokens)
+        self._candidates += 1
+        context = [part.encode() for one in request.context or () for part in (one.speaker, one.text)]
+        shared = canonical_json([request.persona, request.goal]).encode()
+        judged = digest_texts([shared, *context, *(digest.encode() for digest in sorted(case.digests.values()))])
+        if judged not in self._judged:
+            self._judged.add(judged)
+            self._bill.add(case.tasks("batch"))
+
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
         bill, cost = self._bill, self._bill.cost_usd
         twice = self._options.integrity == "judge-twice"
-        live = self._rubric.unit == "conversation"  # which the provider's batch mode does not take
+        live = (
+            self._rubric.unit == "conversation" and plan_of(self._options) is None
+        )  # which the provider's batch mode does not take
         return EstimateReport(
             candidates=self._candidates,
             distinct_candidates=len(self._judged),
@@ -172,10 +195,10 @@ def settle_unit(intake: Intake, rubric: Rubric) -> Intake:
 OF_AN_ITEM = "/reference"  # what of a request lies in the item; whatever else can be wrong by now lies in the options
 
 
-async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateReport:
+async def estimate(source: Source, instruments: ScoringContext) -> EstimateReport:
     """What the batch would take. Raises InvalidRequest with a pointer into the batch, UnknownRubric and
     TranslatorNotConfigured."""
-    found, items = BatchEstimate(intake.options, instruments), -1
+    found, items = BatchEstimate(source.options, instruments), -1
 
     def add(block: list[tuple[Entry, Candidate]]) -> None:
         nonlocal items
@@ -188,18 +211,18 @@ async def estimate(intake: Intake, instruments: ScoringContext) -> EstimateRepor
                     error.pointer = f"/items/{items}{OF_AN_ITEM}"
                 raise
 
-    async for block in intake.blocks():
+    async for block in source.blocks():
         # Milliseconds a candidate where prompts are long: in a thread, so that others are answered meanwhile.
         await asyncio.to_thread(add, block)
     return found.report()
 
 
-async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
+async def admit(source: Source, instruments: ScoringContext) -> float | None:
     """What one candidate may cost under the batch's budget (USD); None without a budget. Raises InvalidRequest,
     UnknownRubric and TranslatorNotConfigured where the batch cannot be scored."""
-    options = intake.options
+    options = source.options
     if options.budget_usd is not None:
-        report = await estimate(intake, instruments)
+        report = await estimate(source, instruments)
         if report.unit_cost_usd is None:
             detail = Message("budget-price-unknown")
             raise InvalidRequest(detail, pointer="/budget_usd")
@@ -212,10 +235,11 @@ async def admit(intake: Intake, instruments: ScoringContext) -> float | None:
         return looks * tries * report.unit_cost_usd
     if options.path != "source" and instruments.rubrics.get(options.rubric).references:
         # A single item may ask for what the rubric has not: that its references are translated.
-        await estimate(intake, instruments)
+        await estimate(source, instruments)
         return None
     # What can be wrong now is wrong with the options, and shows at any candidate.
-    _, candidate = next(list_candidates(intake.first, 0, 0))
-    # In a thread: it may be as long as a whole body.
-    await asyncio.to_thread(BatchEstimate(options, instruments).add, candidate)
+    async for block in source.blocks():
+        # In a thread: it may be as long as a whole body.
+        await asyncio.to_thread(BatchEstimate(options, instruments).add, block[0][1])
+        break
     return None

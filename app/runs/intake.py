@@ -10,9 +10,9 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import IO, Self
+from typing import IO, Protocol, Self
 
 from saiten.core.messages import Message
 from saiten.core.wording import lift
@@ -179,6 +179,24 @@ class Clusters:
         return None if found == ALONE else name_found(self.batch_id, found)
 
 
+class Source(Protocol):
+    """A batch that is to be stored: what its candidates share, and how to go through them. `blocks` gives all that is
+    needed to say what they take, `stored_blocks` what is kept of them in the batch of that id. `pinned` is the same by
+    this version of the rubric."""
+
+    @property
+    def options(self) -> BatchOptions: ...
+    @property
+    def candidates(self) -> int: ...
+    @property
+    def text_bytes(self) -> int: ...
+    @property
+    def ids_given(self) -> bool: ...
+    def blocks(self) -> AsyncIterator[list[tuple[Entry, Candidate]]]: ...
+    def stored_blocks(self, batch_id: str) -> AsyncIterator[list[tuple[Entry, Candidate]]]: ...
+    def pinned(self, rubric: str) -> Source: ...
+
+
 @dataclass(frozen=True)
 class Intake:
     """A whole, valid batch, whose items lie in an open spool. `digest` is the SHA-256 of the body, `first` the first
@@ -211,6 +229,15 @@ class Intake:
                         block, held = [], 0
                 number += 1
         if block:
+            yield block
+
+    def pinned(self, rubric: str) -> Intake:
+        """The same by this version of the rubric."""
+        return replace(self, options=self.options.model_copy(update={"rubric": rubric}))
+
+    async def stored_blocks(self, batch_id: str) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
+        """The same with their clusters."""
+        async for block in self.blocks(Clusters(batch_id, await self.spool.clusters())):
             yield block
 
 
@@ -264,7 +291,7 @@ async def store_batch(
     store: BatchStore,
     project: str,
     batch_id: str,
-    intake: Intake,
+    source: Source,
     *,
     now: datetime,
     unit_cost_usd: float | None,
@@ -273,12 +300,11 @@ async def store_batch(
     rubric_digest: str | None = None,
 ) -> Batch:
     """Puts the batch into the store and accepts it; on any error, or where it is cancelled, nothing of it stays."""
-    clusters = Clusters(batch_id, await intake.spool.clusters())
     try:
         await store.begin(
-            project, batch_id, intake.options, now, rubric_digest=rubric_digest, ids_given=intake.ids_given
+            project, batch_id, source.options, now, rubric_digest=rubric_digest, ids_given=source.ids_given
         )
-        async for block in intake.blocks(clusters):
+        async for block in source.stored_blocks(batch_id):
             await store.append(batch_id, block)
         return await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
     except BaseException:

@@ -21,7 +21,7 @@ from math import fsum
 from typing import IO
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import BatchOptions, Candidate, Entry, request_of
+from saiten_server.core.batch import AnyRequest, BatchOptions, Candidate, Entry, any_request_of, request_of
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import (
     InvalidRequest,
@@ -32,7 +32,9 @@ from saiten_server.core.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
+from saiten_server.core.evaluation import PreferenceRequest
 from saiten_server.core.redaction import ERASED
+from saiten_server.core.rubric import Rubric
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, run_together
 from saiten_server.platform.threads import work_through
@@ -58,6 +60,7 @@ from saiten_server.runs.store.provider_batches import ProviderBatchStore
 from saiten_server.runs.work import JobQueue
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.masked_rejudging import find_masked
+from saiten_server.scoring.preferring import open_pair, refuse_gone
 from saiten_server.scoring.subject import Subject, open_subject
 
 logger = logging.getLogger("saiten.batches")
@@ -249,7 +252,10 @@ class Planner:
             """The candidate's calls; none where it cannot be judged at all, which its own run is to tell."""
             if candidate.response == ERASED:
                 return PlannedCandidate(entry.position, [])
-            rubric, request = self.instruments.rubrics.get(options.rubric), request_of(options, candidate)
+            rubric = self.instruments.rubrics.get(options.rubric)
+            if candidate.pair is not None:
+                return await self._ask_pair(entry, any_request_of(options, candidate), rubric, conceded)
+            request = request_of(options, candidate)
             # Building prompts takes no outside time of its own: others get their turn here.
             await asyncio.sleep(0)
             with whole.part() as part:
@@ -267,6 +273,22 @@ class Planner:
             return PlannedCandidate(entry.position, calls, noted)
 
         return await run_together(*(ask(*one) for one in page))
+
+    async def _ask_pair(
+        self, entry: Entry, request: AnyRequest, rubric: Rubric, conceded: tuple[str, ...]
+    ) -> PlannedCandidate:
+        """The calls about two that are compared; none where they cannot be."""
+        await asyncio.sleep(0)
+        if not isinstance(request, PreferenceRequest):
+            return PlannedCandidate(entry.position, [])
+        try:
+            refuse_gone(request)
+            calls = []
+            for task in open_pair(request, rubric, self.instruments.window_tokens).tasks("batch"):
+                calls += await work_through(task.characters, partial(self.judge.defer, task, conceded))
+        except InvalidRequest:
+            return PlannedCandidate(entry.position, [])
+        return PlannedCandidate(entry.position, calls)
 
 
 async def tasks_of(case: Subject) -> list[JudgingTask]:

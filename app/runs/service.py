@@ -26,7 +26,7 @@ from saiten_server.platform.sql.tables import can_store
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.document import BatchReader
 from saiten_server.runs.estimates import admit, estimate, settle_unit
-from saiten_server.runs.intake import Intake, Spool, store_batch, take_in
+from saiten_server.runs.intake import Intake, Source, Spool, store_batch, take_in
 from saiten_server.runs.provider_run import ProviderRun
 from saiten_server.runs.quota import StorageQuota, expect_bytes
 from saiten_server.runs.result import Result
@@ -118,32 +118,38 @@ class BatchService:
         the caller's Idempotency-Key, in the same transaction. `api_key` is the id of the key that pays. Raises
         QueueLimitReached and Overloaded if too many candidates are waiting, and ProjectFull if the batch does not fit
         into the project's quota."""
+        intake = settle_unit(intake, self.instruments.rubrics.get(intake.options.rubric))
+        return await self.accept_source(project, intake, answer, api_key=api_key)
+
+    async def accept_source(
+        self, project: str, source: Source, answer: Callable[[Batch], KeyedAnswer] | None, *, api_key: str | None
+    ) -> Batch:
+        """The same of a batch from anywhere, whose options fit what it holds."""
         # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
-        rubric = self.instruments.rubrics.get(intake.options.rubric)
-        intake = settle_unit(intake, rubric)
-        if intake.options.mode == "provider-batch" and self.provider is None:
+        rubric = self.instruments.rubrics.get(source.options.rubric)
+        if source.options.mode == "provider-batch" and self.provider is None:
             detail = Message("judge-without-batch-mode", judge=repr(self.instruments.judge.kind))
             raise InvalidRequest(detail, pointer="/mode")
-        intake = replace(intake, options=intake.options.model_copy(update={"rubric": rubric.name}))
-        unit_cost_usd = await admit(intake, self.instruments)
-        await self._require_room(project, intake.candidates)
+        source = source.pinned(rubric.name)
+        unit_cost_usd = await admit(source, self.instruments)
+        await self._require_room(project, source.candidates)
         if self.quota is not None:
-            await self.quota.require_room(project, expect_bytes(intake.text_bytes, intake.candidates))
+            await self.quota.require_room(project, expect_bytes(source.text_bytes, source.candidates))
         # Built here rather than read back: a worker may have started on the batch already, and a replay has to return
         # the same as the first answer.
-        batch = start_record(self.new_id(), intake, self.instruments.now())
+        batch = start_record(self.new_id(), source, self.instruments.now())
         await store_batch(
             self.store,
             project,
             batch.id,
-            intake,
+            source,
             now=batch.created_at,
             unit_cost_usd=unit_cost_usd,
             answer=answer(batch) if answer else None,
             api_key=api_key,
             rubric_digest=rubric.digest,
         )
-        logger.info("batch accepted", extra={"batch_id": batch.id, "candidates": intake.candidates})
+        logger.info("batch accepted", extra={"batch_id": batch.id, "candidates": source.candidates})
         await self._enqueue(batch.id)
         return batch
 
@@ -271,9 +277,9 @@ class BatchService:
             logger.warning("the batch waits for a sweep: %s", error.loggable, extra={"batch_id": batch_id})
 
 
-def start_record(batch_id: str, intake: Intake, now: datetime) -> Batch:
+def start_record(batch_id: str, source: Source, now: datetime) -> Batch:
     """A batch that has not started."""
-    options, total = intake.options, intake.candidates
+    options, total = source.options, source.candidates
     rubric, version = split_name(options.rubric)
     same = ("name", "mode", "path", "relevance", "judge", "budget_usd", "metadata")
     return Batch(
@@ -289,7 +295,7 @@ def start_record(batch_id: str, intake: Intake, now: datetime) -> Batch:
         estimated_end=None,
         usage=BatchUsage(),
         signature=None,
-        ids_given=intake.ids_given,
+        ids_given=source.ids_given,
         created_at=now,
     )
 

@@ -20,6 +20,7 @@ from saiten_server.core.conversation import CODES, KIND_CODES, Conversation, Fau
 from saiten_server.core.errors import JudgeReplyInvalid
 from saiten_server.core.evaluation import AspectResult, Evaluation, Usage
 from saiten_server.core.model import Value, listed
+from saiten_server.core.preference import write_looks
 from saiten_server.core.reliability import Reliability
 from saiten_server.core.sentences import Sentence, Telling
 
@@ -36,6 +37,7 @@ class ResultFigures(NamedTuple):
     `similarity` is b; `system` and `build` are the entries of that name in the candidate's metadata; `context` is the
     digest of its dialogue context; `faulty` are a conversation's findings. `spread` is the mean standard deviation of
     the samples over the aspects with several of them, as a share of each scale; None where the judge was asked once.
+    `looks` are what was seen of a pair.
     `failure` is the code of what stands in the place of an evaluation."""
 
     status: str
@@ -50,6 +52,7 @@ class ResultFigures(NamedTuple):
     context: str | None = None
     faulty: FaultyTurns | None = None
     spread: float | None = None
+    looks: str | None = None
 
     def find_rating(self, aspect: str) -> int | None:
         """The rating of the aspect; None without one."""
@@ -121,6 +124,7 @@ def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: Faul
         context=context,
         faulty=faulty,
         spread=measure_spread(aspects.values()),
+        looks=None if evaluation.pair is None else write_looks(evaluation.pair),
     )
 
 

@@ -10,14 +10,15 @@ from saiten.core.messages import Message
 from saiten_server.core.conversation import cut_windows
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, TooMuchWork
-from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PathChoice
+from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest, PathChoice, PreferenceRequest
 from saiten_server.core.rubric import Rubric
 from saiten_server.providers.ports import Judge, JudgingEstimate, JudgingTask, Purse, RequestScope
 from saiten_server.scoring.conversation import ConversationSubject, list_turn_requests, plan_conversation
 from saiten_server.scoring.evaluate import ScoringContext
+from saiten_server.scoring.preferring import open_pair
 from saiten_server.scoring.subject import ENGLISH_PATH_LANGUAGE, check_path, check_unit
 
-ScoringRequest = EvaluationRequest | ConversationRequest
+ScoringRequest = EvaluationRequest | ConversationRequest | PreferenceRequest
 
 PRICED_AT_ONCE = 20_000
 """Characters that are priced on the event loop, which takes about a millisecond."""
@@ -128,6 +129,9 @@ def list_work(asked: ScoringRequest, context: ScoringContext) -> Iterator[Sequen
     are read, since hundreds of turns each hold the turns before them. Raises UnknownRubric, LanguageNotSupported
     and RubricUnitMismatch."""
     rubric = context.rubrics.get(asked.rubric)
+    if isinstance(asked, PreferenceRequest):
+        yield open_pair(asked, rubric, context.window_tokens).tasks("interactive")
+        return
     check_path(rubric, asked.path)
     if isinstance(asked, EvaluationRequest):
         check_unit(rubric, "item")  # before a judge says that it cannot rate such a rubric
@@ -155,6 +159,9 @@ def characters_of(asked: ScoringRequest) -> int:
     """The characters of the texts to be judged; of turns that are scored too, each with those before it."""
     if isinstance(asked, EvaluationRequest):
         return sum(len(said.text) for said in asked.context) + len(asked.response)
+    if isinstance(asked, PreferenceRequest):
+        texts = (text for given in asked.sides.values() for text in given.texts)
+        return sum(len(said.text) for said in asked.context or ()) + sum(map(len, texts))
     return sum(len(turn.text) for turn in asked.turns) * (len(asked.turns) if asked.score_turns else 1)
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, delete, exists, insert, literal, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import BatchOptions, Candidate, any_request_of
+from saiten_server.core.batch import BatchOptions, Candidate, PairRunOptions, any_request_of
 from saiten_server.core.dialogue import CHECKED
 from saiten_server.core.errors import StoreError, StoreUnavailable
 from saiten_server.core.evaluation import CallTrace, Evaluation, EvaluationFilter, Explanation, Record, write_json
@@ -73,9 +73,13 @@ def replace_parts(record: str, **parts: Evaluation | tuple[CallTrace, ...]) -> s
     return to_json({**from_json(record), **parts}).decode()
 
 
+STORED_OPTIONS: TypeAdapter[BatchOptions] = TypeAdapter(PairRunOptions | BatchOptions)
+"""Of a preference run, or of any other batch: no other has `pairs`."""
+
+
 def read_options(text: str) -> BatchOptions:
     """The options in a column of text."""
-    options = BatchOptions.model_validate_json(text, context=STORED)
+    options = STORED_OPTIONS.validate_json(text, context=STORED)
     then = FIRST_VERSIONS.get(options.rubric)
     return options if then is None else options.model_copy(update={"rubric": then})
 
@@ -107,7 +111,10 @@ ABANDONED = timedelta(seconds=KEY_SECONDS)
 CLAIMS = 5
 """Attempts to claim a key that others release and claim between two statements."""
 
-EVALUATION = re.compile(rb'\{"id":\s*"(ev_[0-9A-Za-z_-]{1,64})"')
+PAIR_PREFIX = "pr_"
+"""How the ids of comparisons of two begin, which stand among the evaluations and are none."""
+
+EVALUATION = re.compile(rb'\{"id":\s*"((?:ev|pr)_[0-9A-Za-z_-]{1,64})"')
 """The beginning of an answer that is an evaluation."""
 
 
@@ -180,7 +187,11 @@ class EvaluationStore:
             await connection.execute(insert(evaluations), rows)
             await add_bytes(connection, sizes)
 
-    async def find(self, project: str, evaluation_id: str) -> Record | None:
+    async def find(self, project: str, evaluation_id: str, *, pair: bool = False) -> Record | None:
+        """The record of that id, of a comparison of two with `pair` and of anything else without; None if there is
+        none."""
+        if evaluation_id.startswith(PAIR_PREFIX) != pair:
+            return None
         table, item = evaluations.c, batch_items.c
         query = (
             select(table.record, table.failure, table.batch_id, item.request, batches.c.options)
@@ -348,6 +359,7 @@ def range_of(wanted: EvaluationFilter, after: EvaluationCursor | None) -> Iterat
 def evaluation_conditions(wanted: EvaluationFilter) -> Iterator[ColumnElement[bool]]:
     """The other conditions, but for those on what is in the record alone."""
     yield evaluations.c.failure.is_(None)
+    yield ~evaluations.c.id.startswith(PAIR_PREFIX, autoescape=True)
     exact = (("status", wanted.status), ("batch_id", wanted.batch))
     yield from (evaluations.c[name] == value for name, value in exact if value is not None)
     if wanted.rubric is not None:

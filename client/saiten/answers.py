@@ -193,6 +193,24 @@ class Ceiling(Answer):
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
+class ChoiceCounts(Answer):
+    """
+    Verdicts on one aspect of the pairs of two runs. `missing` has those without a preference; `position_dependent`
+    of the ties are those whose two orders gave opposite answers.
+    """
+
+    first: int = 0
+    """pairs of which the first is better"""
+    second: int = 0
+    """pairs of which the second is better"""
+    tie: int = 0
+    """pairs of which neither is better"""
+    missing: int = 0
+    """pairs without a preference"""
+    position_dependent: int = 0
+    """ties whose two orders gave opposite answers"""
+
+
 class Confusion(Answer):
     """
     How often each value of a judge stands beside each median of people's ratings: a row for each of `people`, a
@@ -704,6 +722,66 @@ class MeanFigure(Answer):
     """at 1 - alpha; null where the values show no spread"""
 
 
+class PairPlan(Answer):
+    """
+    What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
+    `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
+    every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
+    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    `contexts` differ, and those beyond `budget_calls`.
+    """
+
+    runs: Sequence[str] = ()
+    """the batches' ids"""
+    systems: Sequence[str] = ()
+    """different systems"""
+    pairs: str = "all"
+    """each pair of systems"""
+    baseline: str | None = None
+    """the run that the candidate is compared with: a batch's id"""
+    aspects: Sequence[str] = ("overall",)
+    """the aspects that count; null takes all"""
+    orders: str = "both"
+    """both orders of each pair, or one"""
+    budget_calls: int | None = None
+    """the most first calls that were planned"""
+    stop: str = "all"
+    """when the run ends"""
+    alpha: float = 0.05
+    """significance level"""
+    items: int = 0
+    """different items"""
+    calls: int = 0
+    """judge calls"""
+    left_out: Mapping[str, int] = {}
+    """responses without a pair: `alone`, `failed`; and pairs that are none: `contexts` that differ, `budget_calls`"""
+
+
+class PairSide(Answer):
+    """One of the two that were compared."""
+
+    id: str | None = None
+    """what the caller calls it"""
+    length: int
+    """characters; of a conversation those of the system's turns"""
+    run: str | None = None
+    """in a preference run: the run it is of"""
+    system: str | None = None
+    """in a preference run: what the run is of"""
+
+
+class PairTexts(Answer):
+    """
+    Both texts of a pair: `context` and `response` of each, of conversations `turns`, `persona` and `goal`; null
+    where their run does not have them any more.
+    """
+
+    first: Mapping[str, Any] | None = None
+    """of the first run"""
+    second: Mapping[str, Any] | None = None
+    """of the second run"""
+
+
 class Pairing(Answer):
     """
     Which items of the two runs belong together.
@@ -748,6 +826,31 @@ class PooledDrift(Answer):
     """probability of so many changes by chance, adjusted for all tests of the check"""
     moved: bool = False
     """whether it moved beyond chance"""
+
+
+class PositionReport(Answer):
+    """
+    How far the order decides, over pairs with a verdict in both orders. `consistency` is the rate of equal answers,
+    with its 95 % interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
+    count verdicts for what was shown so, `tie` those for neither, over all orders.
+    """
+
+    pairs: int
+    """each pair of systems"""
+    clusters: int
+    """independent units"""
+    consistency: float | None = None
+    """the rate of equal answers; null without such pairs"""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the mean"""
+    reason: str | None = None
+    """the judge's reason, where it was asked for one"""
+    first_shown: int
+    """verdicts for what was shown first"""
+    second_shown: int
+    """verdicts for what was shown second"""
+    tie: int
+    """verdicts for neither"""
 
 
 class ProjectPolicy(Answer):
@@ -910,6 +1013,15 @@ class RunCoverage(Answer):
     """candidates times measures, less what does not apply to a conversation"""
     share: float | None = None
     """rated / expected; null where nothing is expected"""
+
+
+class RunPlace(Answer):
+    """A run, and what it is a run of."""
+
+    run: str
+    """the batch's id"""
+    system: str
+    """one of several systems that answered the item"""
 
 
 class ScorerCorrelation(Answer):
@@ -1657,6 +1769,17 @@ class BuildFixes(Answer):
     """kinds of faults that occur, the largest `weight` first"""
 
 
+class ComparedRuns(Answer):
+    """Two runs with the verdicts on their pairs, by aspect."""
+
+    first: RunPlace
+    """the run that comes first in the plan"""
+    second: RunPlace
+    """the other run"""
+    aspects: Mapping[str, ChoiceCounts] = {}
+    """the aspects that count; null takes all"""
+
+
 class CompositeFit(Report):
     """
     Least squares, without intercept, of target − intercept on the composite's transformed aspects.
@@ -1978,6 +2101,17 @@ class Links(Answer):
     """newest first"""
 
 
+class OrderVerdict(Answer):
+    """What the judge said in one order. `verdict` is of the two as the request names them, not as they were shown."""
+
+    shown: tuple[str, str]
+    """which was shown first"""
+    verdict: str | None = None
+    """`steady`, `moved`, or `recorded` where there was nothing to compare with"""
+    missing: Unrated | None = None
+    """why there is no verdict"""
+
+
 class PairedWins(Answer):
     """Two systems on the contexts that both answered with a value."""
 
@@ -2033,6 +2167,102 @@ class Paths(Answer):
     """English minus source by aspect, null where either is unrated"""
     translation_sensitive: bool
     """whether an aspect was rated differently on the two paths"""
+
+
+class PreferenceRun(RatedBatch):
+    """The current state of a preference run: a batch whose candidates are pairs, and what it compares."""
+
+    id: str
+    """the preference run's id, `pf_…`"""
+    name: str | None = None
+    """your name for the batch; runs of one name are compared in time"""
+    status: Literal["queued", "running", "paused", "completed", "cancelled"]
+    """the state"""
+    pause_reason: str | None = None
+    """why it is paused, by a stable name"""
+    pause_detail: str | None = None
+    """the reason in a sentence"""
+    waiting_reason: str | None = None
+    """why workers do not take it: `rubric-differs` if they have another file of the rubric; else null"""
+    mode: str = "live"
+    """`live` calls, or the provider's batch at half price"""
+    rubric: str
+    """the rubric's id, or `id@version`; without a version it is the newest"""
+    rubric_version: int | None = None
+    """null where a batch of an earlier release has no result that tells it"""
+    path: str
+    """the language that is judged: the source, its English translation, or both"""
+    relevance: RelevanceOptions | None = None
+    """how BERTScore relevance is blended in; null switches it off"""
+    judge: JudgeOptions
+    """how the judge is called"""
+    budget_usd: float | None = None
+    """the batch pauses before the judge's bill would pass it"""
+    deadline_hours: float = 24.0
+    """hours of running time after which the batch ends"""
+    counts: Counts
+    """candidates by state"""
+    progress: float
+    """share of the candidates that are finished, 0 to 1"""
+    rate_per_second: float | None = None
+    """finished candidates a second since it last started; null before"""
+    estimated_end: datetime | None = None
+    """when the batch will be complete at its present rate"""
+    usage: BatchUsage
+    """what it cost"""
+    signature: str | None = None
+    """how the scores were made, in one line; null where the results do not share one"""
+    signatures: Mapping[str, int] = {}
+    """how many results have each signature, where they do not share one"""
+    metadata: Mapping[str, str] = {}
+    """your own entries, such as `system` and `build`"""
+    texts: str = "keep"
+    """whether texts are still there, or were hashed or dropped as the policy says"""
+    ids_given: bool | None = None
+    created_at: datetime
+    """when it was created, in UTC"""
+    started_at: datetime | None = None
+    """when it first started"""
+    finished_at: datetime | None = None
+    """when it was completed or cancelled"""
+    pairs: PairPlan
+    """each pair of systems"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class PreferenceRunPage(Answer):
+    """A page of preference runs, newest first; `next` is the cursor of the next page, null on the last."""
+
+    items: Sequence[PreferenceRun] = ()
+    """different items"""
+    next: str | None = None
+    """leads to the next page; null on the last"""
+
+
+class PreferenceSummary(Answer):
+    """The results of a preference run so far. `pairs` has every two runs that were compared."""
+
+    id: str
+    """the preference run's id, `pf_…`"""
+    status: str
+    """the state"""
+    counts: Counts
+    """candidates by state"""
+    items: int
+    """distinct items that were compared"""
+    clusters: int
+    """independent units: dialogues, or items where none is known"""
+    aspects: Mapping[str, ChoiceCounts] = {}
+    """all pairs together"""
+    pairs: Sequence[ComparedRuns] = ()
+    """each pair of systems"""
+    position: Mapping[str, PositionReport] = {}
+    """place in the batch, counting candidates from 0"""
+    usage: Usage
+    """what it cost"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Reliability(Answer):
@@ -2222,6 +2452,21 @@ class AgreementReport(Report):
     """between aspects"""
     ratings_used: RatingsUsed | None = None
     """for a batch, the human ratings that the figures use; else null"""
+
+
+class AspectPreference(Answer):
+    """
+    Which of the two is better in one aspect. Opposite answers of the two orders are a tie that is
+    `position_dependent`; without the verdict of an order that was asked there is no preference.
+    """
+
+    preference: str | None = None
+    """the better one, or `tie`; null where an order has no verdict"""
+    strength: float | None = None
+    orders: Sequence[OrderVerdict] = ()
+    """what the judge said in each order"""
+    position_dependent: bool
+    """whether the two orders gave opposite answers"""
 
 
 class AspectWins(Answer):
@@ -2417,6 +2662,88 @@ class Measure(Answer):
     """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class Preference(Answer):
+    """Which of the two is better, by aspect."""
+
+    id: str
+    """the comparison's id, `pr_…`"""
+    rubric: RubricReference
+    """the rubric's id, or `id@version`; without a version it is the newest"""
+    aspects: Mapping[str, AspectPreference] = {}
+    """the aspects that count; null takes all"""
+    first: PairSide
+    """the one that the request names first"""
+    second: PairSide
+    """the other one"""
+    judge: JudgeProvenance
+    """how the judge is called"""
+    usage: Usage
+    """what it cost"""
+    warnings: Sequence[Warned] = ()
+    """what the reader of the score should know"""
+    signature: str
+    """how the scores were made, in one line; null where the results do not share one"""
+    cached: bool
+    """whether every reply came from the cache"""
+    created_at: datetime
+    """when it was created, in UTC"""
+    metadata: Mapping[str, str] = {}
+    """your own entries, such as `system` and `build`"""
+    dialogue: str | None = None
+    """as in the request"""
+
+
+class PreferenceRow(Answer):
+    """A pair's place in its run with what a comparison says, or with the `error` in place of it."""
+
+    position: int | None = None
+    """place in the batch, counting candidates from 0"""
+    item: str | None = None
+    """your name for the item, or its number"""
+    candidate: int | None = None
+    """number among the item's responses, from 0; null where it has a single one"""
+    dialogue: str | None = None
+    """the item's `dialogue`"""
+    cluster: str | None = None
+    """digest of the dialogue: what has the same one counts as one independent unit; null stands alone"""
+    ids_given: bool | None = None
+    context_digest: str | None = None
+    system_turns: int | None = None
+    """of a conversation: how many turns the system has"""
+    batch_metadata: Mapping[str, str] | None = None
+    """the run's; absent where it has none"""
+    texts: PairTexts | None = None
+    """with `texts=true`"""
+    status: Literal["scored", "partial", "failed"]
+    """`partial` if some aspect has no preference, `failed` if none has"""
+    error: Failure | None = None
+    """why there is no comparison"""
+    id: str | None = None
+    """the comparison's id, `pr_…`"""
+    rubric: RubricReference | None = None
+    """the rubric's id, or `id@version`; without a version it is the newest"""
+    aspects: Mapping[str, AspectPreference] = {}
+    """the aspects that count; null takes all"""
+    first: PairSide | None = None
+    """the one that the request names first"""
+    second: PairSide | None = None
+    """the other one"""
+    judge: JudgeProvenance | None = None
+    """how the judge is called"""
+    usage: Usage | None = None
+    """what it cost"""
+    warnings: Sequence[Warned] = ()
+    """what the reader of the score should know"""
+    signature: str | None = None
+    """how the scores were made, in one line; null where the results do not share one"""
+    cached: bool | None = None
+    """whether every reply came from the cache"""
+    created_at: datetime | None = None
+    """when it was created, in UTC"""
+    metadata: Mapping[str, str] = {}
+    """your own entries, such as `system` and `build`"""
 
 
 class ResultRow(Answer):

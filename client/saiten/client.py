@@ -48,6 +48,10 @@ from saiten.answers import (
     JudgesReport,
     Link,
     Links,
+    Preference,
+    PreferenceRow,
+    PreferenceRun,
+    PreferenceSummary,
     ProjectPolicy,
     Rating,
     RatingsAdded,
@@ -65,7 +69,7 @@ from saiten.core.errors import AnswerInvalid, BatchStopped, InputUnusable, Saite
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
-from saiten.reading import read, read_all
+from saiten.reading import read, read_all, read_line
 from saiten.requests import (
     AnalysisOptions,
     BatchOptions,
@@ -77,6 +81,8 @@ from saiten.requests import (
     GateTerms,
     Item,
     JudgeCheckOptions,
+    PreferenceOptions,
+    PreferenceRunOptions,
     RoundOptions,
 )
 from saiten.rules import Rule
@@ -340,6 +346,127 @@ class AsyncClient:
     async def summary(self, batch: str | HasId) -> Summary:
         """The batch's statistics by aspect, over the results so far."""
         return await self._get(Summary, f"{batch_path(batch)}/summary")
+
+    # Preferences
+
+    async def prefer(
+        self,
+        first: str | Mapping[str, Any],
+        second: str | Mapping[str, Any],
+        *,
+        context: Context | None = None,
+        persona: Mapping[str, str | int | float | bool] | None = None,
+        goal: str | None = None,
+        dialogue: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[PreferenceOptions],
+    ) -> Preference:
+        """Which of two responses to the context is better, or of two conversations (`{"turns": […]}`), asked in both
+        orders."""
+        sides = {"first": first, "second": second}
+        asked: dict[str, Any] = {
+            name: {"response": one} if isinstance(one, str) else one for name, one in sides.items()
+        }
+        more = {"context": context, "persona": persona, "goal": goal, "dialogue": dialogue}
+        asked |= {name: value for name, value in more.items() if value is not None}
+        body = {**(prepare(asked) if context is not None else asked), **options}
+        return await self._create(Preference, "/v1/preferences", body, idempotency_key)
+
+    async def preference(self, preference_id: str) -> Preference:
+        """A stored comparison of two."""
+        return await self._get(Preference, f"/v1/preferences/{part(preference_id)}")
+
+    async def compare_runs(
+        self,
+        runs: Sequence[str | HasId],
+        *,
+        progress: bool | Progress = False,
+        idempotency_key: str | None = None,
+        **options: Unpack[PreferenceRunOptions],
+    ) -> PreferenceSummary:
+        """Compares runs in pairs on the items that they share, waits for it, and sums it up. Raises BatchStopped where
+        the run pauses, as at its budget, or is cancelled."""
+        run = await self.create_preference_run(runs, idempotency_key=idempotency_key, **options)
+        with open_progress(progress) as tell:
+            async with aclosing(self.follow_preference_run(run)) as states:
+                async for state in states:
+                    tell(state)
+                    refuse_stopped(state)
+        return await self.preference_summary(run)
+
+    async def create_preference_run(
+        self,
+        runs: Sequence[str | HasId],
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[PreferenceRunOptions],
+    ) -> PreferenceRun:
+        """Compares runs in pairs, and does not wait for it."""
+        body = {"runs": list(map(id_of, runs)), **options}
+        return await self._create(PreferenceRun, PREFERENCE_RUNS, body, idempotency_key)
+
+    async def estimate_preference_run(
+        self, runs: Sequence[str | HasId], **options: Unpack[PreferenceRunOptions]
+    ) -> EstimateReport:
+        """What such a run would cost. Nothing is stored, and no judge is called."""
+        body = {"runs": list(map(id_of, runs)), **options}
+        return await self._post(EstimateReport, f"{PREFERENCE_RUNS}/estimates", body)
+
+    async def preference_run(self, run: str | HasId) -> PreferenceRun:
+        """The preference run as it is now."""
+        return await self._get(PreferenceRun, preference_run_path(run))
+
+    async def preference_runs(
+        self,
+        *,
+        name: str | None = None,
+        rubric: str | None = None,
+        status: BatchStatus | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[PreferenceRun, None]:
+        """The preference runs that have all of these properties, newest first."""
+        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
+        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+        async for page in self._pages(PREFERENCE_RUNS, "cursor", query):
+            for run in read_all(PreferenceRun, page):
+                yield run
+
+    async def follow_preference_run(self, run: str | HasId) -> AsyncGenerator[Batch, None]:
+        """Each state of the run as a batch, until it is completed or cancelled."""
+        follower = Follower(self._connection, part(id_of(run)), path=PREFERENCE_RUNS)
+        async with aclosing(follower.states()) as states:
+            async for state in states:
+                yield read(Batch, state)
+
+    async def pause_preference_run(self, run: str | HasId) -> PreferenceRun:
+        """Starts no more judge calls until the run is resumed."""
+        return await self._post(PreferenceRun, f"{preference_run_path(run)}/pause")
+
+    async def resume_preference_run(self, run: str | HasId) -> PreferenceRun:
+        """Continues a paused run."""
+        return await self._post(PreferenceRun, f"{preference_run_path(run)}/resume")
+
+    async def cancel_preference_run(self, run: str | HasId) -> PreferenceRun:
+        """Ends the run; its results so far are kept."""
+        return await self._post(PreferenceRun, f"{preference_run_path(run)}/cancel")
+
+    async def erase_preference_run(self, run: str | HasId) -> None:
+        """Removes the run with its results; the runs that it compares stay. This cannot be undone."""
+        await self._connection.request("DELETE", preference_run_path(run), again=False)
+
+    async def preference_results(
+        self, run: str | HasId, *, after: int = -1, texts: bool = False
+    ) -> AsyncGenerator[PreferenceRow, None]:
+        """The results so far behind position `after`, in order; one without a comparison has an `error`."""
+        query = {"after": str(after), **({"texts": "true"} if texts else {})}
+        found = self._connection.lines(f"{preference_run_path(run)}/results", params=query)
+        async with aclosing(found) as lines:
+            async for line in lines:
+                yield read_line(PreferenceRow, line)
+
+    async def preference_summary(self, run: str | HasId) -> PreferenceSummary:
+        """How often which run was better, and how far the order decided, over the results so far."""
+        return await self._get(PreferenceSummary, f"{preference_run_path(run)}/summary")
 
     # Comparisons, gates and analyses
 
@@ -696,6 +823,14 @@ def part(text: str) -> str:
     return quote(text, safe="")
 
 
+PREFERENCE_RUNS = "/v1/preference-runs"
+
+
+def preference_run_path(run: str | HasId) -> str:
+    """The path of a preference run."""
+    return f"{PREFERENCE_RUNS}/{part(id_of(run))}"
+
+
 def batch_path(batch: str | HasId) -> str:
     """The path of a batch."""
     return f"/v1/batches/{part(id_of(batch))}"
@@ -864,6 +999,20 @@ class Client(Blocking):
     results = iterating(AsyncClient.results)
     results_csv = iterating(AsyncClient.results_csv)
     summary = blocking(AsyncClient.summary)
+    prefer = blocking(AsyncClient.prefer)
+    preference = blocking(AsyncClient.preference)
+    compare_runs = blocking(AsyncClient.compare_runs)
+    create_preference_run = blocking(AsyncClient.create_preference_run)
+    estimate_preference_run = blocking(AsyncClient.estimate_preference_run)
+    preference_run = blocking(AsyncClient.preference_run)
+    preference_runs = iterating(AsyncClient.preference_runs)
+    follow_preference_run = iterating(AsyncClient.follow_preference_run, at_once=1)
+    pause_preference_run = blocking(AsyncClient.pause_preference_run)
+    resume_preference_run = blocking(AsyncClient.resume_preference_run)
+    cancel_preference_run = blocking(AsyncClient.cancel_preference_run)
+    erase_preference_run = blocking(AsyncClient.erase_preference_run)
+    preference_results = iterating(AsyncClient.preference_results)
+    preference_summary = blocking(AsyncClient.preference_summary)
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
     get_gate = blocking(AsyncClient.get_gate)

@@ -81,14 +81,16 @@ class Judge:
 
 
 def rate_everything(schema: dict[str, Any]) -> Any:
-    """The value that follows the schema, each rating the highest of its scale."""
+    """The value that follows the schema, each rating the highest of its scale, and of two the one that is shown first."""
     if schema["type"] == "object":
         return {name: rate_everything(part) for name, part in schema["properties"].items()}
     if schema["type"] == "array":
         return []
     if schema["type"] == "boolean":
         return False
-    return max(schema["enum"]) if schema["type"] == "integer" else "文脈に沿う。"
+    if schema["type"] == "integer":
+        return max(schema["enum"])
+    return schema["enum"][0] if "enum" in schema else "文脈に沿う。"
 
 
 class Connection(asyncio.Protocol):

@@ -39,7 +39,7 @@ class FakeJudge:
         if self.error:
             raise self.error
         return Judgement(
-            verdicts={aspect.id: self._rate(task, aspect) for aspect in task.rubric.aspects},
+            verdicts={aspect.id: self._rate(task, aspect) for aspect in task.aspects},
             provenance=JudgeProvenance(kind=self.kind, model=task.options.model or self.default_model),
             usage=Usage(judge_calls=task.options.samples),
             trace=tuple(self._trace(task, sample) for sample in range(task.options.samples)),
@@ -74,7 +74,7 @@ class FakeJudge:
             prompt_digest=task.rubric.digest,
             sample=sample,
             attempt=0,
-            aspects=tuple(aspect.id for aspect in task.rubric.aspects),
+            aspects=tuple(aspect.id for aspect in task.aspects),
             reply="fake",
             finish_reason="stop",
         )

@@ -11,6 +11,7 @@ from saiten_server.platform.sql.sizes import (
     ANSWER_SIZE,
     COPIES,
     DRAWN_BYTES,
+    PREFERENCE_SIZE,
     RATING_SIZE,
     RESULT_SIZE,
     ROW_BYTES,
@@ -27,9 +28,10 @@ async def list_drift(engine: AsyncEngine) -> dict[str, tuple[int, int]]:
     places = select(rounds.c.batch_id, literal(DRAWN_BYTES)).join(drawn, drawn.c.round_id == rounds.c.id)
     singles = select(result.project, RESULT_SIZE).where(result.batch_id.is_(None))
     ratings = select(t.human_ratings.c.project, RATING_SIZE)
+    preferences = select(t.human_preferences.c.project, PREFERENCE_SIZE)
     answers = select(t.idempotency_keys.c.project, ANSWER_SIZE)
     found: dict[str, int] = {}
-    for several in (union_all(candidates, results, places), union_all(singles, ratings, answers)):
+    for several in (union_all(candidates, results, places), union_all(singles, ratings, preferences, answers)):
         sized: Any = several.subquery()
         name, size = sized.columns
         found |= {row[0]: int(row[1]) for row in await fetch(engine, select(name, func.sum(size)).group_by(name))}

@@ -23,6 +23,7 @@ from saiten_server.core.evaluation import (
     Evaluation,
     MaskedSpan,
     Path,
+    PreferenceRequest,
     RelevanceResult,
     Translation,
     Unrated,
@@ -102,6 +103,8 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     if record is None:
         raise NotFound(Message("evaluation-not-found"))
     asked = record.request
+    if isinstance(asked, PreferenceRequest):  # which has an id of its own kind, and is not found here
+        raise NotFound(Message("evaluation-not-found"))
     if isinstance(asked, ConversationRequest):
         candidate = Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)
     else:

@@ -1,9 +1,9 @@
 """How many bytes the rows of a project take, counted as they are written and removed.
 
 A batch has the sum of its own in `batches.stored_bytes`, a dataset in `datasets.bytes`, a kept verdict in
-`gates.bytes`: they go with the row. All else of a project, which is single evaluations, human ratings and kept answers,
-has one sum in `project_bytes`. A transaction changes that one last: who holds it waits for no one else, so no two
-transactions can deadlock."""
+`gates.bytes`: they go with the row. All else of a project, which is single evaluations, human ratings and preferences,
+and kept answers, has one sum in `project_bytes`. A transaction changes that one last: who holds it
+waits for no one else, so no two transactions can deadlock."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ def sum_octets(*columns: Column[Any]) -> ColumnElement[int]:
 
 
 evaluation, rating, answer = t.evaluations.c, t.human_ratings.c, t.idempotency_keys.c
+preference = t.human_preferences.c
 
 RESULT_SIZE = sum_octets(*(evaluation[name] for name in RESULT_TEXTS)) + ROW_BYTES
 """The size of a row of `evaluations`."""
@@ -66,6 +67,11 @@ RESULT_SIZE = sum_octets(*(evaluation[name] for name in RESULT_TEXTS)) + ROW_BYT
 RATING_SIZE = sum_octets(rating["item"], rating.system, rating.rater, rating.ratings, rating.comment, rating.earlier)
 RATING_SIZE = RATING_SIZE + ROW_BYTES
 """The size of a row of `human_ratings`."""
+
+PREFERENCE_TEXTS = ("rater", "reason", "dialogue", "first_system", "second_system", "context", "first", "second")
+
+PREFERENCE_SIZE = sum_octets(*(preference[name] for name in PREFERENCE_TEXTS)) + ROW_BYTES
+"""The size of a row of `human_preferences`."""
 
 # SQLite takes a `CASE` on a column that is null for null where a deleted row is returned.
 ANSWER_SIZE = func.coalesce(octets(answer.body), 0)

@@ -85,8 +85,9 @@ evaluations = table(
 # `failed` does not include `expired`. `estimated_calls` is the part of `judge_calls` that workers which died had begun.
 # `ids_given`: the caller gave an item an id; null if not known. `rubric_digest` is that of the rubric when the batch
 # was accepted, null in those of earlier releases; `rubric_differs` while the last worker that looked for a chunk had
-# another. `stored_bytes` is the size of its candidates, results and rounds (`sizes`). The index has only the beginning
-# of a name, because index entries have a limit and names have only the operator's.
+# another. `stored_bytes` is the size of its candidates, results and rounds (`sizes`). `unit` is `pair` where the
+# candidates are pairs of other batches' responses, else null. The index has only the beginning of a name, because index
+# entries have a limit and names have only the operator's.
 batches = table(
     "batches",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -121,6 +122,7 @@ batches = table(
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("rubric_digest", sa.String(64), nullable=True),
     sa.Column("rubric_differs", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("unit", sa.String(8), nullable=True),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index("ix_batches_project_name", "project", sa.text("substr(name, 1, 64)"), "created_at", "id"),
     sa.Index(None, "status"),
@@ -198,7 +200,7 @@ text_grams = table(
 # `unrated` (aspects) and `reasons` (why, in the same order) are names with a space before and after each. `item_key`
 # and `context_key` are digests (`key_of`) that are equal for equal items and contexts. As JSON: a conversation's faulty
 # turns by code (`findings`), ratings by aspect where they are not the mean, and `further` values, which have no column:
-# [kind, name, value] of each.
+# [kind, name, value] of each; of a pair its `looks` (`core.preference.write_looks`).
 result_figures = table(
     "result_figures",
     batch_id(primary_key=True),
@@ -216,7 +218,7 @@ result_figures = table(
     sa.Column("candidate", sa.Integer, nullable=True),
     sa.Column("similarity", sa.Float(precision=53), nullable=True),
     sa.Column("system_turns", sa.Integer, nullable=True),
-    *columns(sa.Text, "findings", "ratings", "further", nullable=True),
+    *columns(sa.Text, "findings", "ratings", "further", "looks", nullable=True),
     sqlite_with_rowid=False,
 )
 
@@ -442,7 +444,21 @@ def round_id() -> sa.Column[str]:
     return sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="CASCADE"), primary_key=True)
 
 
-# `options` are RoundOptions as JSON, `signals` those of a RatingRound, with spaces between them.
+def sides() -> list[sa.Column[Any]]:
+    """Two results of batches, by their places. The row goes with either batch."""
+    found: list[sa.Column[Any]] = []
+    for side in ("first", "second"):
+        batch = sa.ForeignKey("batches.id", ondelete="CASCADE")
+        found += [
+            sa.Column(f"{side}_batch_id", sa.String(64), batch, nullable=True),
+            sa.Column(f"{side}_position", sa.Integer, nullable=True),
+        ]
+    return found
+
+
+# `kind` is null of a round in which responses are rated. `options` are RoundOptions, or PairOptions of a round of
+# preferences, as JSON; `signals` those of a RatingRound, with spaces between them. Of several runs, `batch_id` is the
+# first.
 rating_rounds = table(
     "rating_rounds",
     sa.Column("id", sa.String(64), primary_key=True),
@@ -453,18 +469,30 @@ rating_rounds = table(
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("closed_at", Instant, nullable=True),
     sa.Column("signals", sa.Text, nullable=True),
+    sa.Column("kind", sa.String(16), nullable=True),
     sa.Index(None, "project", "created_at", "id"),
     sa.Index(None, "batch_id"),
 )
 
 # `number` is the response's place in the round's shuffled order, `position` that in the batch, `probability` that with
-# which it was drawn; null in rounds from before there was one, which drew all alike.
+# which it was drawn; null in rounds from before there was one, which drew all alike. In a round of preferences an item
+# is a pair, and `position` its place in `round_pairs`.
 round_items = table(
     "round_items",
     round_id(),
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("position", sa.Integer, nullable=False),
     sa.Column("probability", sa.Float(precision=53), nullable=True),
+)
+
+# The pairs of a round of preferences.
+round_pairs = table(
+    "round_pairs",
+    round_id(),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    *sides(),
+    sa.Index(None, "first_batch_id"),
+    sa.Index(None, "second_batch_id"),
 )
 
 # What a rater was given. `key` is the digest of the rater's name; `number` counts the rater's responses; `done_at` is
@@ -501,6 +529,40 @@ rating_exclusions = table(
     sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="CASCADE"), nullable=True),
     sa.Column("created_at", Instant, nullable=False),
     sa.Index(None, "round_id"),
+)
+
+# What people prefer of two responses: `first` and `second` as the pair names them, `swapped` where the second was shown
+# before the first. A pair stands in two batches, or is a preference of the judge's that `pair` names, or came with its
+# texts, which are JSON. `item` is the digest of the context that came. `shown_at` is when the rater was given the pair,
+# and `key` the digest of the pair and the rater.
+human_preferences = table(
+    "human_preferences",
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("project", sa.String(64), nullable=False),
+    sa.Column("key", sa.String(64), nullable=False, unique=True),
+    sa.Column("rater", sa.Text, nullable=False),
+    sa.Column("choice", sa.String(8), nullable=False),
+    sa.Column("swapped", sa.Boolean, nullable=False),
+    sa.Column("simulated", sa.Boolean, nullable=False),
+    *columns(Instant, "shown_at", "created_at"),
+    sa.Column("reason", sa.Text, nullable=True),
+    sa.Column("round_id", sa.String(64), sa.ForeignKey("rating_rounds.id", ondelete="SET NULL"), nullable=True),
+    sa.Column("pair", sa.String(128), nullable=True),
+    *sides(),
+    sa.Column("item", sa.String(128), nullable=True),
+    sa.Column("dialogue", sa.Text, nullable=True),
+    sa.Column("first_system", sa.Text, nullable=True),
+    sa.Column("second_system", sa.Text, nullable=True),
+    sa.Column("context", sa.Text, nullable=True),
+    sa.Column("first", sa.Text, nullable=True),
+    sa.Column("second", sa.Text, nullable=True),
+    sa.Column("first_length", sa.Integer, nullable=True),
+    sa.Column("second_length", sa.Integer, nullable=True),
+    sa.Index(None, "project", "number"),
+    sa.Index(None, "round_id"),
+    sa.Index(None, "first_batch_id"),
+    sa.Index(None, "second_batch_id"),
+    sqlite_autoincrement=True,
 )
 
 # Goes with either batch. `link` is a Link as JSON; `draws` are the tables of its resamples.

@@ -63,6 +63,7 @@ ARTICLES = {
     "validations": "Whether requests are valid, before the first is made. Nothing is stored or judged.",
     "comparisons": "Compare two batches, pass or fail one, and check the judge for drift.",
     "links": "Show the runs of a judge that ended on the scale of the judge after it.",
+    "preferences": "Which of two responses is better: by the judge, for pairs and stored runs, and by people.",
     "analyses": "Agreement of raters, correlation of scores with ratings, hierarchies, fits and win rates.",
     "ratings": "Human ratings of responses, which validate the judge.",
     "rubrics": "The rubrics that the judge can rate with.",
@@ -257,6 +258,14 @@ def reads(content: dict[str, Any], *, repeatable: bool = False) -> dict[str, Any
     return {"requestBody": {"required": True, "content": content}, **parameters}
 
 
+def leave_out_unused(document: dict[str, Any]) -> None:
+    """Removes schemas that nothing refers to: of fields that are stored and not told."""
+    text = json.dumps(document)
+    schemas = document["components"]["schemas"]
+    for name in [name for name in schemas if f'/{name}"' not in text]:
+        del schemas[name]
+
+
 def describe_api(application: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, made once."""
     if application.openapi_schema is None:
@@ -280,5 +289,6 @@ def describe_api(application: FastAPI) -> dict[str, Any]:
         # An empty object beside it: without any key configured, loopback needs none.
         document["security"] = [{"key": []}, {}]
         complete(document, PROBLEMS)
+        leave_out_unused(document)
         application.openapi_schema = document
     return application.openapi_schema

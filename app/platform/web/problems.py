@@ -37,6 +37,8 @@ STATUSES: Mapping[type[SaitenError], int] = {
     errors.PriceUnknown: 422,
     errors.SuspectedInjection: 422,
     errors.TooMuchWork: 422,
+    errors.TextsErased: 409,
+    errors.RunsUnfit: 409,
     errors.NotFound: 404,
     errors.IdempotencyKeyReused: 422,
     errors.IdempotencyKeyInUse: 409,

@@ -12,6 +12,7 @@ import asyncio
 import json
 import math
 import threading
+from dataclasses import replace
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -23,8 +24,9 @@ from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import InvalidRequest, LanguageNotSupported, RubricNotSupported
 from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warned
 from saiten_server.core.model import Finite, Value, digest, listed
-from saiten_server.core.rubric import Aspect
+from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.sentences import in_english
+from saiten_server.judging.pair_prompt import Shown
 from saiten_server.providers.lexical.english import EnglishReader
 from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, measure_features
 from saiten_server.providers.lexical.japanese import JapaneseReader
@@ -347,6 +349,8 @@ class LexicalJudge:
 
     async def judge(self, task: JudgingTask) -> Judgement:
         self._refuse(task)
+        if task.shown is not None:
+            return await self._compare(task, task.shown)
         if task.window is not None:
             return rate_no_conversation(task)
         return await asyncio.to_thread(self._judge_here, task)
@@ -359,9 +363,17 @@ class LexicalJudge:
     async def close(self) -> None:
         """Nothing to close: the tagger goes with the judge."""
 
+    async def _compare(self, task: JudgingTask, shown: Shown) -> Judgement:
+        """Which of two responses has the higher estimate, each as it is by itself."""
+        if not shown.dialogues:
+            return rate_no_conversation(task)
+        alone = [replace(task, dialogue=dialogue, shown=None) for dialogue in shown.dialogues]
+        first, second = [await asyncio.to_thread(self._judge_here, one) for one in alone]
+        return replace(first, verdicts={aspect.id: compare(aspect, first, second, task) for aspect in task.aspects})
+
     def _refuse(self, task: JudgingTask) -> None:
         unknown = [aspect.id for aspect in task.rubric.aspects if aspect.id not in KNOWN_ASPECTS]
-        if unknown and task.window is None:
+        if unknown and task.rubric.unit == "item":
             named = ", ".join(unknown)
             raise RubricNotSupported(Message("lexical-aspects", names=named, rubric=task.rubric.id))
         if task.options.extra:
@@ -392,6 +404,28 @@ class LexicalJudge:
                 ),
             ),
         )
+
+
+EQUAL_SHARE = 0.01
+"""Of a scale: estimates that differ by less are a tie."""
+
+
+def compare(aspect: Aspect, first: Judgement, second: Judgement, task: JudgingTask) -> Verdict:
+    """The verdict on two by their estimates: where the rubric does not have the aspect, by the mean of all."""
+    lead = measure_merit(aspect.id, first, task.rubric) - measure_merit(aspect.id, second, task.rubric)
+    choice = 0 if abs(lead) < EQUAL_SHARE else 1 if lead > 0 else -1
+    return Verdict((choice,) * task.options.samples, expected=round(lead, 4) if task.options.expected else None)
+
+
+def measure_merit(name: str, judgement: Judgement, rubric: Rubric) -> float:
+    """How near the best level an estimate is, from 0 to 1."""
+    merits = {}
+    for aspect in rubric.aspects:
+        low, high = aspect.scale
+        best = high if aspect.best is None else aspect.best
+        estimate = judgement.verdicts[aspect.id].expected or 0.0
+        merits[aspect.id] = 1 - abs(estimate - best) / max(best - low, high - best)
+    return merits[name] if name in merits else sum(merits.values()) / len(merits)
 
 
 def rate_no_conversation(task: JudgingTask) -> Judgement:

@@ -18,6 +18,7 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import JudgeUnavailable, ProviderBatchUnanswered, SettingsInvalid
 from saiten_server.core.rubric import Aspect
 from saiten_server.judging.conversation_prompt import enclose_conversation
+from saiten_server.judging.pair_prompt import enclose_pair
 from saiten_server.judging.prompt import enclose, group_aspects
 from saiten_server.judging.verdict import VerdictReading
 from saiten_server.platform.flow_state import FlowLimits
@@ -115,6 +116,9 @@ samples."""
 CHARACTERS_AT_ONCE = 500_000
 """Characters of the prompts of one task that are in hand at once, each of which is there in several forms."""
 
+PAIR_RETRIES = 1
+"""How often the judge is asked again which of two is better, after a reply that is no verdict."""
+
 DEFAULT_MODEL = "gpt-6-luna"
 GRACE_SECONDS = 1.0
 
@@ -197,7 +201,7 @@ class OpenAIJudge:
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
         """What `judge` would take if every first reply is valid. Raises InvalidRequest."""
         self.extra.settle(task.options.extra)
-        return self._forecast.estimate(task, group_aspects(task.rubric, task.aspects), task.options.model or self.model)
+        return self._forecast.estimate(task, group_asked(task), task.options.model or self.model)
 
     def defer(self, task: JudgingTask, conceded: tuple[str, ...] = ()) -> list[DeferredCall]:
         """The calls that `judge` would make first, without the parameters in `conceded`. Raises InvalidRequest."""
@@ -233,12 +237,13 @@ class OpenAIJudge:
         extra = self.extra.settle(task.options.extra)
         if extra != task.options.extra:
             task = replace(task, options=task.options.model_copy(update={"extra": extra}))
-        if task.window:
+        if task.shown:
+            user = enclose_pair(task.shown, task.language)
+        elif task.window:
             user = enclose_conversation(task.window, task.language)
         else:
             user = enclose(task.dialogue, task.references, task.language)
-        groups = group_aspects(task.rubric, task.aspects)
-        questions = [self._prepare_question(task, aspects, user) for aspects in groups]
+        questions = [self._prepare_question(task, aspects, user) for aspects in group_asked(task)]
         for question in questions:
             _ = question.structured.digest  # which the trace needs, and which takes long of a long message
         if task.options.samples == 1:
@@ -261,13 +266,15 @@ class OpenAIJudge:
             turns=task.window.system_turns if task.window is not None else None,
             kinds=task.rubric.kind_ids,
             lenient=self.lenient if task.options.lenient is None else task.options.lenient,
+            words=task.shown.values if task.shown is not None else None,
         )
 
     async def _sample(self, question: Question, task: JudgingTask, expected_usd: float) -> list[SampleAnswer]:
         """Asks until a reply rates every aspect, as often as the settings allow, but not again about a dialogue that a
         filter stops. A call is expected to cost as much."""
         answers = [await self._ask(question, task, expected_usd)]
-        while not answers[-1].final and len(answers) <= self.malformed_retries:
+        retries = self.malformed_retries if task.shown is None else min(self.malformed_retries, PAIR_RETRIES)
+        while not answers[-1].final and len(answers) <= retries:
             try:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task, expected_usd))
             except ProviderBatchUnanswered:
@@ -323,6 +330,11 @@ class OpenAIJudge:
                 return await self.calls.obtain("judge", key, call, accept, task.scope)
         except TimeoutError:
             raise JudgeUnavailable(Message("judge-asked-for-batch")) from None
+
+
+def group_asked(task: JudgingTask) -> list[tuple[Aspect, ...]]:
+    """The aspects that each call asks about: of two that are compared all of them, else as the rubric says."""
+    return [task.aspects] if task.shown is not None else group_aspects(task.rubric, task.aspects)
 
 
 def is_sound(question: Question, key: str, entry: bytes) -> bool:

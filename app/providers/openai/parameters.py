@@ -153,7 +153,7 @@ class Question:
     replies. The options' `extra` holds all further parameters, including the operator's. `marked` is whether the end
     of the fixed part is marked for the provider's prompt cache. `turns` are the numbers of the system's turns if a
     conversation is rated, and `kinds` the kinds of faults that its rubric tells apart. `lenient` is how the reply is
-    read, as in `read_verdict`."""
+    read, as in `read_verdict`. `words` are those of a verdict on two, with what they mean."""
 
     model: str
     aspects: tuple[Aspect, ...]
@@ -168,6 +168,7 @@ class Question:
     turns: tuple[int, ...] | None = None
     kinds: tuple[str, ...] = ()
     lenient: bool = False
+    words: Mapping[str, int] | None = None
 
     def prompt(self, *, structured: bool) -> Prompt:
         return self.structured if structured else self.text

@@ -21,6 +21,7 @@ from saiten_server.core.model import Finite, Value, canonical_json
 from saiten_server.core.rubric import Aspect
 from saiten_server.core.token_estimate import UNIT, estimate_tokens, weigh_text
 from saiten_server.judging.conversation_prompt import build_conversation_prefix, enclose_conversation
+from saiten_server.judging.pair_prompt import build_pair_prefix, enclose_pair
 from saiten_server.judging.prompt import SCREEN, Prefix, build_prefix, enclose
 from saiten_server.providers.ports import JudgingEstimate, JudgingTask
 
@@ -86,7 +87,7 @@ def read_prices(path: Path | None = None) -> Prices:
 
 # Kept at most. One is some tens of kilobytes; a rubric of ten aspects asked independently has ten a language.
 PREFIXES = 256
-Way = tuple[str, str, tuple[str, ...], bool, bool, bool]
+Way = tuple[str, str, tuple[str, ...], bool, bool, bool, str]
 
 
 class ReplyFormats(NamedTuple):
@@ -107,12 +108,17 @@ class Prefixes:
     def find(self, task: JudgingTask, aspects: tuple[Aspect, ...]) -> ReplyFormats:
         """The fixed parts that ask for these aspects of the task's rubric. Raises LanguageNotSupported."""
         ids = tuple(aspect.id for aspect in aspects)
-        way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen)
+        shown = task.shown
+        # What two are called tells the order, and whether they are conversations the rest.
+        kind = "" if shown is None else f"{shown.names}{bool(shown.conversations)}"
+        way = (task.rubric.digest, task.language, ids, task.options.explain, bool(task.references), task.screen, kind)
         with self._lock:
             found = self._kept.get(way)
         if found is None:
             build: Callable[..., Prefix]
-            if task.window is not None:
+            if shown is not None:
+                build = partial(build_pair_prefix, task.rubric, task.language, shown, screen=task.screen)
+            elif task.window is not None:
                 build = partial(build_conversation_prefix, task.rubric, task.language, aspects, screen=task.screen)
             else:
                 form = {"explain": task.options.explain, "references": bool(task.references), "screen": task.screen}
@@ -210,6 +216,8 @@ QUOTES = weigh_text('""')
 
 def count_user(task: JudgingTask, contexts: ContextWeights) -> int:
     """The user message's tokens: those of its texts as JSON spells them, and those around them."""
+    if task.shown is not None:
+        return estimate_tokens(enclose_pair(task.shown, task.language))
     if task.window is not None:
         return estimate_tokens(enclose_conversation(task.window, task.language))
     message_tokens, utterance_tokens = count_frame(task.language, len(task.references))

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from hashlib import blake2b
 from operator import add
 from statistics import fmean, median_low
@@ -24,6 +24,7 @@ from saiten_server.core.model import Value, digest, listed
 from saiten_server.core.rubric import Aspect
 from saiten_server.core.sentences import in_english
 from saiten_server.judging.expectation import Expectation, Token, expect, may_rate
+from saiten_server.judging.pair_verdict import read_pair_verdict
 from saiten_server.judging.verdict import (
     FILTER_CHARACTERS,
     Faults,
@@ -252,18 +253,20 @@ def read_reply(reply: Reply, question: Question) -> VerdictReading:
     if not reply.completion:
         return rate_nothing(question.aspects, "unparseable", Message("reply-no-completion"))
     prompt = question.prompt(structured=reply.structured)
-    reading = read_verdict(
+    read = (
+        partial(read_verdict, explain=question.options.explain, turns=question.turns, kinds=question.kinds)
+        if question.words is None
+        else partial(read_pair_verdict, values=question.words)
+    )
+    reading = read(
         reply.content,
         aspects=question.aspects,
         language=question.language,
         structured=reply.structured,
-        explain=question.options.explain,
         finish_reason=reply.finish_reason,
         refusal=reply.refusal,
         canary=prompt.canary,
         screen=prompt.screen,
-        turns=question.turns,
-        kinds=question.kinds,
         lenient=question.lenient,
     )
     if reading.complete or reading.leaked or reply.refusal:
@@ -321,7 +324,7 @@ class SampleAnswer:
         span = self.reading.spans.get(aspect.id)
         if span is None or self.reply.content is None:
             return None
-        return expect(self.reply.tokens, self.reply.content, span, aspect.values)
+        return expect(self.reply.tokens, self.reply.content, span, self.question.words or aspect.values)
 
 
 def summarize(
@@ -333,7 +336,7 @@ def summarize(
     answers = [answer for sample in samples for answer in sample]
     kept = [max(sample, key=lambda answer: answer.reading.rated) for sample in samples]
     verdicts = {aspect.id: conclude(aspect, kept) for aspect in task.aspects}
-    if task.rubric.kinds and len(samples) > 1:
+    if task.rubric.kinds and task.shown is None and len(samples) > 1:
         agreed = agree_on_faults([answer.reading.faults for answer in kept])
         verdicts = {
             name: replace(verdict, turns=(agreed[name],)) if name in agreed else verdict

@@ -113,14 +113,14 @@ async def list_rounds(
 async def read_round(request: Request, container: Serving, round_id: str) -> Response:
     """Its options, and how far it is."""
     refuse_other_queries(request)
-    found = await container.ratings.rounds.find(request.state.project, round_id)
-    return answer_json(await describe_progress(request, container, found))
+    return answer_json(await describe_progress(request, container, await find_round(request, container, round_id)))
 
 
 @router.get("/{round_id}/items", summary="Read what a round drew", responses={200: {"model": DrawnItems}, **PROBLEMS})
 async def read_round_items(request: Request, container: Serving, round_id: str) -> Response:
     """Each response with the probability with which it was drawn, in the round's order."""
     refuse_other_queries(request)
+    await find_round(request, container, round_id)
     return answer_json(DrawnItems(items=await container.ratings.rounds.items(request.state.project, round_id)))
 
 
@@ -141,7 +141,7 @@ async def read_round_figures(
     """What people would say of the batch, as `corrected` under `/v1/analyses` says, and how many more ratings would
     bring it to ± `margin`."""
     refuse_other_queries(request, "margin", "alpha", "looks")
-    found = await container.ratings.rounds.find(request.state.project, round_id)
+    found = await find_round(request, container, round_id)
     asked = CorrectedRequest(batch=found.batch, margin=margin, alpha=alpha, looks=looks)
     report = await container.comparison.analyse(request.state.project, asked)
     return Response(report.model_dump_json(), media_type=JSON)
@@ -150,8 +150,17 @@ async def read_round_figures(
 @router.post("/{round_id}/close", summary="Close a rating round", responses={200: {"model": Round}, **PROBLEMS})
 async def close_round(request: Request, container: Serving, round_id: str) -> Response:
     """Hands nothing more out. What raters have in hand they may still rate; a closed round is unchanged."""
+    await find_round(request, container, round_id)
     closed = await container.ratings.rounds.close(request.state.project, round_id)
     return answer_json(await describe_progress(request, container, closed))
+
+
+async def find_round(request: Request, container: Container, round_id: str) -> RatingRound:
+    """The round; raises NotFound where there is none in which responses are rated."""
+    found = await container.ratings.rounds.find(request.state.project, round_id)
+    if found.of_pairs:
+        raise missing()
+    return found
 
 
 async def describe_progress(request: Request, container: Container, found: RatingRound) -> Round:
@@ -167,7 +176,7 @@ def present(found: RatingRound, progress: RoundProgress, shared: SharedProgress 
     return Round(
         id=found.id,
         batch=found.batch,
-        options=found.options,
+        options=RoundOptions.model_construct(**dict(found.options)),
         drawn=found.drawn,
         signals=[*found.signals],
         note=NO_SIGNAL if found.fell_back else None,

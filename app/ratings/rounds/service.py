@@ -42,6 +42,7 @@ from saiten_server.ratings.values import (
     HumanRating,
     Invitation,
     OwnRating,
+    PairOptions,
     RatedTask,
     RaterId,
     RatingFilter,
@@ -116,7 +117,7 @@ class RoundService:
             raise UnknownAspect(
                 Message("rubric-lacks-aspect", rubric=rubric.id, aspect=options.aspect), pointer="/aspect"
             )
-        rated = await self._read_rated(project, batch_id)
+        rated = await read_rated(self.batches, project, batch_id)
         if not len(rated):
             raise InvalidRequest(Message("round-no-response"))
         drawn = await self._draw(project, batch_id, rated, rubric, options)
@@ -163,7 +164,7 @@ class RoundService:
         found = await self.rounds.find_round(project, other)
         if found is None:
             raise NotFound(Message("round-named-not-found", name=other[:64]), pointer="/shared_with")
-        if found.batch == batch_id or found.options.choose == "chosen":
+        if found.batch == batch_id or isinstance(found.options, PairOptions) or found.options.choose == "chosen":
             detail = Message("round-draws-other")
             raise InvalidRequest(detail, pointer="/shared_with")
         places = dict(
@@ -182,7 +183,7 @@ class RoundService:
 
     async def shared(self, project: str, found: RatingRound) -> SharedProgress | None:
         """How far people have rated in the round and in the one that it shares items with; None without one."""
-        other = found.options.shared_with
+        other = found.options.shared_with if isinstance(found.options, RoundOptions) else None
         if other is None:
             return None
         raters, here = await self.rounds.count_shared(project, found.id, other)
@@ -205,17 +206,9 @@ class RoundService:
             for judge in options.judges:
                 if await self.batches.find(project, judge) is None:
                     raise NotFound(Message("batch-named-not-found", batch=judge[:64]), pointer="/judges")
-            others = [await self._read_rated(project, judge) for judge in options.judges]
+            others = [await read_rated(self.batches, project, judge) for judge in options.judges]
             await asyncio.to_thread(spreads.compare, rated, others)
         return spreads
-
-    async def _read_rated(self, project: str, batch_id: str) -> RunFrame:
-        """What the judge has given a rating, as columns."""
-        from saiten_server.runs.frame import join_frames
-
-        frames = [frame async for frame in read_frames(self.batches, project, batch_id)]
-        found = await asyncio.to_thread(join_frames, frames)
-        return found.take(found.find_rows(lambda label: label.status != "failed"))
 
     async def find(self, project: str, round_id: str) -> RatingRound:
         """The round as it is now."""
@@ -346,9 +339,21 @@ class RoundService:
 
     # Last, for its name hides the type's from whatever stands below
 
-    async def list(self, project: str, batch_id: str | None = None, *, limit: int = 200) -> builtins.list[RatingRound]:
-        """Newest first; of one batch, or of all."""
-        return await self.rounds.list_rounds(project, batch_id, limit=limit)
+    async def list(
+        self, project: str, batch_id: str | None = None, *, limit: int = 200, of_pairs: bool | None = False
+    ) -> builtins.list[RatingRound]:
+        """Newest first; of one batch, or of all. Those in which responses are rated, or pairs compared; with None,
+        both."""
+        return await self.rounds.list_rounds(project, batch_id, limit=limit, of_pairs=of_pairs)
+
+
+async def read_rated(batches: BatchStore, project: str, batch_id: str) -> RunFrame:
+    """What the judge has given a rating, as columns."""
+    from saiten_server.runs.frame import join_frames
+
+    frames = [frame async for frame in read_frames(batches, project, batch_id)]
+    found = await asyncio.to_thread(join_frames, frames)
+    return found.take(found.find_rows(lambda label: label.status != "failed"))
 
 
 def measure_round(rated: Sequence[RatedTask]) -> AgreementReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,12 +26,17 @@ from saiten_server.platform.sql.tables import (
     human_ratings,
     rating_rounds,
     round_items,
+    round_pairs,
     round_tasks,
 )
 from saiten_server.ratings.store import read_rating
 from saiten_server.ratings.values import (
     ABANDONED_SECONDS,
     DrawnItem,
+    DrawnPair,
+    PairItem,
+    PairOptions,
+    PairSide,
     RatedTask,
     RatingRound,
     RoundDraw,
@@ -44,6 +49,7 @@ from saiten_server.runs.store.rows import RECEIVING, ROWS
 from saiten_server.scoring.store import STORED
 
 rounds, item, task, rating = rating_rounds.c, round_items.c, round_tasks.c, human_ratings.c
+pair = round_pairs.c
 
 
 class RoundStore:
@@ -55,13 +61,16 @@ class RoundStore:
 
     async def open_round(self, project: str, opened: RatingRound, drawn: RoundDraw) -> None:
         """Stores the round with what it drew. Raises NotFound if the project has no such batch."""
-        if not can_store(project, opened.id, opened.batch):
+        runs = opened.options.runs if isinstance(opened.options, PairOptions) else (opened.batch,)
+        if not can_store(project, opened.id, *runs):
             raise NotFound(Message("batch-not-found"))
         mine = (batches.c.id == opened.batch) & (batches.c.project == project) & (batches.c.status != RECEIVING)
+        all_of = (batches.c.id.in_(runs)) & (batches.c.project == project) & (batches.c.status != RECEIVING)
         row = {
             **opened.model_dump(exclude={"batch", "options", "signals"}),
             "project": project,
             "batch_id": opened.batch,
+            "kind": "preference" if opened.of_pairs else None,
             # Without defaults: an older Saiten, as during an upgrade, would refuse options that it does not know.
             "options": opened.options.model_dump_json(exclude_defaults=True),
             "signals": " ".join(opened.signals) or None,
@@ -72,12 +81,16 @@ class RoundStore:
         ]
         async with db.change(self._engine) as connection:
             # Held to the end: an erasure then takes the round along.
-            held = select(batches.c.id).where(mine).with_for_update(key_share=True, read=True)
-            if (await connection.execute(held)).first() is None:
-                raise NotFound(Message("batch-named-not-found", batch=opened.batch[:64]))
+            held = select(batches.c.id).where(all_of).order_by(batches.c.id).with_for_update(key_share=True, read=True)
+            known = {*(await connection.execute(held)).scalars()}
+            for name in runs:
+                if name not in known:
+                    raise NotFound(Message("batch-named-not-found", batch=name[:64]))
             await connection.execute(insert(rating_rounds), row)
             for some in db.cut_pieces(items, ROWS):
                 await connection.execute(insert(round_items), some)
+            for pairs in db.cut_pieces(write_pairs(opened.id, drawn), ROWS):
+                await connection.execute(insert(round_pairs), pairs)
             grown = batches.c.stored_bytes + DRAWN_BYTES * len(items)
             await connection.execute(update(batches).where(mine).values(stored_bytes=grown))
 
@@ -86,10 +99,13 @@ class RoundStore:
         return None if found is None else read_round(found)
 
     async def list_rounds(
-        self, project: str, batch_id: str | None = None, *, limit: int = 200
+        self, project: str, batch_id: str | None = None, *, limit: int = 200, of_pairs: bool | None = False
     ) -> builtins.list[RatingRound]:
-        """The rounds of one batch, or of all, newest first."""
+        """The rounds of one batch, or of all, newest first; those in which responses are rated, or pairs compared, or,
+        with None, both."""
         mine = [equals(rounds.project, project), *([] if batch_id is None else [equals(rounds.batch_id, batch_id)])]
+        if of_pairs is not None:
+            mine.append(rounds.kind.is_not(None) if of_pairs else rounds.kind.is_(None))
         newest = select(rating_rounds).where(*mine).order_by(rounds.created_at.desc(), rounds.id.desc()).limit(limit)
         return [read_round(row) for row in await db.fetch(self._engine, newest)]
 
@@ -105,6 +121,45 @@ class RoundStore:
         rows = await db.fetch(self._engine, query) if can_store(round_id) else []
         names = DrawnItem.model_fields
         return [DrawnItem.model_construct(**{name: getattr(row, name) for name in names}) for row in rows]
+
+    async def pairs(self, project: str, round_id: str) -> builtins.list[PairItem]:
+        """What a round of preferences drew, in its order, without what was erased since."""
+        here = (batch_items.c.batch_id == pair.first_batch_id) & (batch_items.c.position == pair.first_position)
+        query = (
+            select(round_pairs, batch_items.c.item, item.probability)
+            .join(rating_rounds, rounds.id == pair.round_id)
+            .join(round_items, (item.round_id == pair.round_id) & (item.position == pair.position))
+            .join(batch_items, here)
+            .where(*round_conditions(project, round_id))
+            .order_by(item.number)
+        )
+        return [
+            PairItem.model_construct(
+                pair=name_pair(round_id, row.position),
+                item=row._mapping["item"],
+                first=row.first_batch_id,
+                first_position=row.first_position,
+                second=row.second_batch_id,
+                second_position=row.second_position,
+                probability=row.probability,
+            )
+            for row in (await db.fetch(self._engine, query) if can_store(round_id) else [])
+        ]
+
+    async def find_pair(self, round_id: str, position: int) -> DrawnPair | None:
+        """The pair of the round at that place; None where one of its sides was erased."""
+        query = select(round_pairs).where(pair.round_id == round_id, pair.position == position)
+        row = await db.fetch_one(self._engine, query)
+        if row is None:
+            return None
+        return DrawnPair(
+            PairSide(row.first_batch_id, row.first_position), PairSide(row.second_batch_id, row.second_position)
+        )
+
+    async def taken_at(self, round_id: str, rater: str, position: int) -> datetime | None:
+        """When the rater was given what stands there; None where it was not."""
+        this = (task.round_id == round_id, task.key == digest(rater), task.position == position)
+        return await db.fetch_value(self._engine, select(task.taken_at).where(*this))
 
     async def close_round(self, project: str, round_id: str, now: datetime) -> RatingRound | None:
         """Closes the round and returns it. A closed round keeps the time at which it was closed."""
@@ -259,12 +314,30 @@ def read_round(row: Row[Any]) -> RatingRound:
     return RatingRound.model_construct(
         id=row.id,
         batch=row.batch_id,
-        options=RoundOptions.model_validate_json(row.options, context=STORED),
+        options=(RoundOptions if row.kind is None else PairOptions).model_validate_json(row.options, context=STORED),
         drawn=row.drawn,
         created_at=row.created_at,
         closed_at=row.closed_at,
         signals=tuple(row.signals.split()) if row.signals else (),
     )
+
+
+def write_pairs(round_id: str, drawn: RoundDraw) -> Iterator[dict[str, Any]]:
+    """The rows of the round's pairs."""
+    for position, (first, second) in zip(drawn.positions, drawn.pairs, strict=False):
+        yield {
+            "round_id": round_id,
+            "position": position,
+            "first_batch_id": first.batch,
+            "first_position": first.position,
+            "second_batch_id": second.batch,
+            "second_position": second.position,
+        }
+
+
+def name_pair(round_id: str, position: int) -> str:
+    """The name of a pair for `POST /v1/preferences/human`."""
+    return f"{round_id}.{position}"
 
 
 def read_task(row: Row[Any], most: int) -> Task:

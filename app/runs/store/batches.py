@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import (
     ColumnElement,
@@ -20,14 +21,26 @@ from sqlalchemy import (
     insert,
     literal,
     select,
+    true,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import Batch, BatchFilter, BatchOptions, Candidate, Entry, KeyedAnswer
+from saiten_server.core.batch import (
+    Batch,
+    BatchFilter,
+    BatchOptions,
+    BatchUnit,
+    Candidate,
+    Entry,
+    KeyedAnswer,
+    PairPlaces,
+    plan_of,
+)
 from saiten_server.core.errors import IdempotencyKeyInUse, StoreError
 from saiten_server.core.evaluation import Evaluation
+from saiten_server.core.redaction import erased_candidate
 from saiten_server.core.rubric import split_name
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql import engine as db
@@ -51,7 +64,7 @@ from saiten_server.runs.store.rows import (
 )
 from saiten_server.runs.store.running_time import read_running_time, sign
 from saiten_server.runs.store.search import describe_texts
-from saiten_server.runs.store.views import LEFT, SEEN
+from saiten_server.runs.store.views import LEFT, OF_PAIRS, OF_RATINGS, SEEN
 from saiten_server.runs.summary import Intervals, Tally, pack_tally, unpack_tally
 from saiten_server.runs.work import (
     CHUNK_SIZE,
@@ -64,7 +77,7 @@ from saiten_server.runs.work import (
     FinishedCandidate,
     Work,
 )
-from saiten_server.scoring.store import read_candidate, read_options
+from saiten_server.scoring.store import read_options
 
 if TYPE_CHECKING:
     from saiten_server.runs.frame import RunFrame
@@ -84,7 +97,8 @@ RUNNING = select(t.batches.c.id, t.batches.c.expires_at).where(t.batches.c.statu
 class BatchStore:
     """Batches. Raises the `Store…` errors; times are in UTC. A batch is invisible to callers and workers from `begin`
     to `accept`. `window` is how many chunks of all batches together are queued or leased when a commit makes room for
-    more. `usd_per_day` is what a key without its own limit may cost per day (UTC), None for any amount. Processes share
+    more. `unit` says which batches callers see: those whose candidates are rated, those of pairs, or all, for a worker.
+    `usd_per_day` is what a key without its own limit may cost per day (UTC), None for any amount. Processes share
     leases, so their clocks have to agree to a fraction of one."""
 
     def __init__(
@@ -92,6 +106,7 @@ class BatchStore:
         engine: AsyncEngine,
         *,
         window: int = 24,
+        unit: BatchUnit | Literal["any"] = "rating",
         usd_per_day: float | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -100,6 +115,8 @@ class BatchStore:
         self._usd_per_day = usd_per_day
         self._clock = clock
         self._erasure = Erasure(engine, clock=clock)
+        self._of_unit: ColumnElement[bool] = {"rating": OF_RATINGS, "pair": OF_PAIRS, "any": true()}[unit]
+        self._seen = SEEN & self._of_unit
 
     # Taking in
 
@@ -124,6 +141,7 @@ class BatchStore:
             "mode": options.mode,
             "rubric": split_name(options.rubric)[0],
             "options": options.model_dump_json(),
+            "unit": None if plan_of(options) is None else "pair",
             "rubric_digest": rubric_digest,
             "rubric_differs": False,
             "budget_usd": options.budget_usd,
@@ -204,13 +222,18 @@ class BatchStore:
 
     async def find_all(self, project: str, ids: Collection[str]) -> list[Batch]:
         """Those of these batches that there are in this project."""
-        mine = (SEEN, equals(t.batches.c.project, project), t.batches.c.id.in_(sorted(ids)))
+        mine = (self._seen, equals(t.batches.c.project, project), t.batches.c.id.in_(sorted(ids)))
         return await self._read(select(t.batches).where(*mine)) if ids else []
 
     async def _look(self, *conditions: ColumnElement[bool]) -> Batch | None:
         """The one batch that meets the conditions, if any."""
-        found = await self._read(select(t.batches).where(SEEN, *conditions))
+        found = await self._read(select(t.batches).where(self._seen, *conditions))
         return found[0] if found else None
+
+    async def _is_seen(self, connection: AsyncConnection, batch_id: str) -> bool:
+        """Whether callers see the batch."""
+        query = select(t.batches.c.id).where(self._seen, t.batches.c.id == batch_id)
+        return (await connection.execute(query)).first() is not None
 
     async def _read(self, query: Select[Any]) -> list[Batch]:
         async with db.read(self._engine) as connection:
@@ -220,7 +243,7 @@ class BatchStore:
 
     async def options(self, project: str, batch_id: str) -> BatchOptions | None:
         """The batch's options; None if there is no such batch in this project."""
-        query = select(t.batches.c.options).where(SEEN, batch_condition(batch_id, project))
+        query = select(t.batches.c.options).where(self._seen, batch_condition(batch_id, project))
         found = await db.fetch_value(self._engine, query)
         return None if found is None else read_options(found)
 
@@ -283,7 +306,32 @@ class BatchStore:
             .join(t.batches, t.batches.c.id == item.batch_id)
             .where(equals(item.batch_id, batch_id), item.position > after, SEEN)
         )
-        return [read_placed(row) for row in await db.fetch(self._engine, query.order_by(item.position).limit(limit))]
+        rows = await db.fetch(self._engine, query.order_by(item.position).limit(limit))
+        return await self.show_pairs(batch_id, [read_placed(row) for row in rows])
+
+    async def show_pairs(
+        self, batch_id: str, placed: list[tuple[Entry, Candidate]], options: BatchOptions | None = None
+    ) -> list[tuple[Entry, Candidate]]:
+        """The same, each pair with the two that it compares, which stand in other batches. One that is gone is like one
+        that was erased. `options` are the batch's, if they are known."""
+        places = [one.pair for _, one in placed if one.pair is not None]
+        plan = plan_of(options or await self._options(batch_id)) if places else None
+        if plan is None:
+            return placed
+        wanted = dict[int, set[int]]()
+        for pair in places:
+            for run, position in zip(pair.runs, pair.positions, strict=True):
+                wanted.setdefault(run, set()).add(position)
+        found = {run: await self.asked(plan.runs[run], positions) for run, positions in wanted.items()}
+        return [
+            (entry, one if one.pair is None else one.model_copy(update={"shown": show_pair(one.pair, found)}))
+            for entry, one in placed
+        ]
+
+    async def _options(self, batch_id: str) -> BatchOptions:
+        """The options of a batch of any project; those of none where it is gone."""
+        found = await db.fetch_value(self._engine, select(t.batches.c.options).where(batch_condition(batch_id)))
+        return BatchOptions() if found is None else read_options(found)
 
     async def text_sizes(self, batch_id: str, first: int, last: int) -> dict[int, int]:
         """The bytes of each candidate from position `first` to `last`."""
@@ -293,23 +341,26 @@ class BatchStore:
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
     async def asked(self, batch_id: str, positions: Collection[int]) -> dict[int, Candidate]:
-        """The candidates at these positions."""
-        query = select(item.position, item.request).where(equals(item.batch_id, batch_id), item.position.in_(positions))
+        """The candidates at these positions, pairs with the two that they compare."""
+        query = select(item.position, item.item, item.candidate, item.cluster, item.request).where(
+            equals(item.batch_id, batch_id), item.position.in_(positions)
+        )
         rows = await db.fetch(self._engine, query)
         # In a thread, as `results`.
-        return await asyncio.to_thread(lambda: {row.position: read_candidate(row.request) for row in rows})
+        placed = await asyncio.to_thread(lambda: [read_placed(row) for row in rows])
+        return {entry.position: one for entry, one in await self.show_pairs(batch_id, placed)}
 
     async def find_scored(self, batch_id: str) -> Candidate | None:
         """A candidate that the judge has rated and whose texts are not redacted; None if there is none."""
         result = t.evaluations.c
         query = (
-            select(item.request)
+            select(item.position)
             .join(t.batches, t.batches.c.id == item.batch_id)
             .join(t.evaluations, (result.batch_id == item.batch_id) & (result.position == item.position))
             .where(equals(item.batch_id, batch_id), t.batches.c.texts.is_(None), result.status.in_(RATED))
         )
         found = await db.fetch_value(self._engine, query.limit(1))
-        return None if found is None else read_candidate(found)
+        return None if found is None else (await self.asked(batch_id, [found])).get(found)
 
     # Figures of whole batches
 
@@ -319,7 +370,7 @@ class BatchStore:
         if not ids or not can_store(project, *ids):
             return {}
         table = t.batches.c
-        query = select(table.id, table.tally).where(SEEN, table.id.in_(ids), table.project == project)
+        query = select(table.id, table.tally).where(self._seen, table.id.in_(ids), table.project == project)
         rows = await db.fetch(self._engine, query)
         return {row.id: row.tally and unpack_tally(row.tally) for row in rows}
 
@@ -384,6 +435,7 @@ class BatchStore:
         async with db.change(self._engine) as connection:
             found = (await lock_batches(connection, [batch_id])).get(batch_id)
             changes = found is not None and found.account.is_active and project in {None, found.row.project}
+            changes = changes and (project is None or await self._is_seen(connection, batch_id))
             if found is not None and changes:
                 found.account.pause(reason, detail, await read_running_time(connection, self._clock()))
                 await store_accounts(connection, [found])
@@ -393,7 +445,7 @@ class BatchStore:
 
     async def resume(self, project: str, batch_id: str) -> Batch | None:
         """paused → queued; any other status stays."""
-        this = batch_condition(batch_id, project)
+        this = batch_condition(batch_id, project) & self._of_unit
         waiting = {"status": "queued", "pause_reason": None, "pause_detail": None}
         async with db.write(self._engine) as connection:
             paused = update(t.batches).where(this, t.batches.c.status == "paused")
@@ -408,7 +460,7 @@ class BatchStore:
 
     async def cancel(self, project: str, batch_id: str) -> Batch | None:
         """queued, running or paused → cancelled; any other status stays."""
-        this = batch_condition(batch_id, project)
+        this = batch_condition(batch_id, project) & self._of_unit
         ended = {"status": "cancelled", "finished_at": self._clock(), "pause_reason": None, "pause_detail": None}
         steerable = t.batches.c.status.in_((*ACTIVE, "paused"))
         if await db.execute(self._engine, update(t.batches).where(this, steerable).values(ended)):
@@ -420,6 +472,8 @@ class BatchStore:
     async def erase(self, project: str, batch_id: str) -> bool:
         """Removes the batch with all texts and results; returns whether there was one. The cache keys of its calls stay
         noted until `settle_erasures`."""
+        if await self.find(project, batch_id) is None:
+            return False
         return await self._erasure.erase(project, batch_id)
 
     async def note_erased_calls(self, keys: Sequence[str]) -> None:
@@ -470,7 +524,10 @@ class BatchStore:
         async with db.change(self._engine) as connection:
             if not await leases.require_rubric(connection, job, has_rubric):
                 return None
-            return await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
+            work = await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
+        if work is None or plan_of(work.options) is None:
+            return work
+        return replace(work, todo=await self.show_pairs(job.batch, [*work.todo], work.options))
 
     async def renew(self, owner: str, jobs: Sequence[ChunkJob], lease_seconds: float) -> Committed:
         """Extends the leases that still belong to the owner."""
@@ -637,13 +694,21 @@ class BatchStore:
         # Last in the class, because its name shadows the built-in type.
         if not views.can_be_asked(project, wanted):
             return []
-        return [*await self._read(views.list_newest(project, wanted, after, limit))]
+        return [*await self._read(views.list_newest(project, wanted, after, limit, self._seen))]
 
 
 def batch_condition(batch_id: str, project: str | None = None) -> ColumnElement[bool]:
     """The condition that finds the batch, in one project or in any."""
     this = equals(t.batches.c.id, batch_id)
     return this if project is None else this & equals(t.batches.c.project, project)
+
+
+def show_pair(pair: PairPlaces, found: Mapping[int, Mapping[int, Candidate]]) -> tuple[Candidate, Candidate]:
+    """The two, of the candidates that were found by run and position."""
+    first, second = (
+        found[run].get(position) or erased_candidate() for run, position in zip(pair.runs, pair.positions, strict=True)
+    )
+    return first, second
 
 
 async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, options: str) -> int:

@@ -8,12 +8,24 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten_server.platform.sql.engine import change, insert_or_ignore, scrub
-from saiten_server.platform.sql.sizes import RATING_SIZE, add_bytes, remove_sized
-from saiten_server.platform.sql.tables import batch_chunks, batches, can_store, erased_calls, evaluations, human_ratings
+from saiten_server.platform.sql.sizes import DRAWN_BYTES, PREFERENCE_SIZE, RATING_SIZE, add_bytes, remove_sized
+from saiten_server.platform.sql.tables import (
+    batch_chunks,
+    batches,
+    can_store,
+    erased_calls,
+    evaluations,
+    human_preferences,
+    human_ratings,
+    rating_rounds,
+    round_items,
+    round_pairs,
+    round_tasks,
+)
 from saiten_server.runs.store.account import read_account, spend_lost
 from saiten_server.runs.store.rows import ROWS, utc_now
 
@@ -39,6 +51,7 @@ class Erasure:
         async with change(self._engine) as connection:
             # The batch is locked first, so that a commit that waits for it finds it gone; then its chunks, in the
             # order of `renew`.
+            await hold_owners(connection, batch_id)
             found = (await connection.execute(select(batches).where(this).with_for_update())).one_or_none()
             if found is None:
                 return False
@@ -50,6 +63,7 @@ class Erasure:
             lost: int = (await connection.execute(begun)).scalar_one() or 0
             await spend_lost(connection, read_account(found), lost, self._clock())
             rated = await remove_sized(connection, human_ratings, RATING_SIZE, human_ratings.c.batch_id == batch_id)
+            rated += await remove_pairs(connection, batch_id, None, self._clock())
             await connection.execute(delete(batches).where(this))
             await add_bytes(connection, {project: -sum(rated)})
         self.mark_traces()
@@ -85,3 +99,48 @@ async def note_batch_calls(connection: AsyncConnection, batch_id: str) -> None:
     while rows := (await connection.execute(query.where(table.position > after).limit(ROWS))).all():
         await note_erased_calls(connection, {key for row in rows for key in json.loads(row.calls)})
         after = rows[-1].position
+
+
+def find_sides(table: Any, batch_id: str, places: Collection[int] | None) -> Any:
+    """The condition that either side of a pair is of the batch, and at one of the places where there are any."""
+    first, second = table.c.first_batch_id == batch_id, table.c.second_batch_id == batch_id
+    if places is None:
+        return or_(first, second)
+    return or_(and_(first, table.c.first_position.in_(places)), and_(second, table.c.second_position.in_(places)))
+
+
+async def hold_owners(connection: AsyncConnection, batch_id: str) -> None:
+    """Locks the batch and those that own rounds with pairs of it, in the order of all who lock several."""
+    pairs = select(rating_rounds.c.batch_id).join(round_pairs, round_pairs.c.round_id == rating_rounds.c.id)
+    owners = pairs.where(find_sides(round_pairs, batch_id, None))
+    query = select(batches.c.id).where(or_(batches.c.id == batch_id, batches.c.id.in_(owners)))
+    await connection.execute(query.order_by(batches.c.id).with_for_update())
+
+
+async def remove_pairs(
+    connection: AsyncConnection, batch_id: str, places: Collection[int] | None, now: datetime
+) -> list[int]:
+    """Withdraws the pairs with these responses of the batch, or with any, from their rounds, and removes what people
+    preferred; returns the size of each preference. A rater who has such a pair continues with the next."""
+    these = find_sides(round_pairs, batch_id, places)
+    pair, task, drawn = round_pairs.c, round_tasks.c, rating_rounds.c
+    gone: dict[str, list[int]] = {}
+    for row in await connection.execute(select(pair.round_id, pair.position).where(these)):
+        gone.setdefault(row.round_id, []).append(row.position)
+    for round_id, positions in gone.items():
+        own = and_(round_items.c.round_id == round_id, round_items.c.position.in_(positions))
+        count = (await connection.execute(delete(round_items).where(own))).rowcount
+        this = update(rating_rounds).where(drawn.id == round_id).values(drawn=drawn.drawn - count)
+        owner = (await connection.execute(this.returning(drawn.batch_id))).scalar_one()
+        shrunk = update(batches).where(batches.c.id == owner)
+        await connection.execute(shrunk.values(stored_bytes=batches.c.stored_bytes - DRAWN_BYTES * count))
+        pending = (task.round_id == round_id, task.position.in_(positions), task.done_at.is_(None))
+        await connection.execute(update(round_tasks).where(*pending).values(done_at=now))
+    await connection.execute(delete(round_pairs).where(these))
+    # Of the batch itself where it compares pairs: what people say of its results.
+    own = select(evaluations.c.id).where(evaluations.c.batch_id == batch_id)
+    if places is not None:
+        own = own.where(evaluations.c.position.in_(places))
+    named = and_(human_preferences.c.pair.like("pr\\_%", escape="\\"), human_preferences.c.pair.in_(own))
+    of_side = or_(find_sides(human_preferences, batch_id, places), named)
+    return await remove_sized(connection, human_preferences, PREFERENCE_SIZE, of_side)

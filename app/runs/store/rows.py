@@ -16,7 +16,7 @@ from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.conversation import ANY_CODE, FINDING, FaultyTurns
 from saiten_server.core.dialogue import digest_context
-from saiten_server.core.evaluation import ConversationRequest
+from saiten_server.core.evaluation import ConversationRequest, PreferenceRequest
 from saiten_server.core.model import key_of
 from saiten_server.core.sentences import in_english
 from saiten_server.platform.sql.tables import MOST_MEASURES, batches, equals, evaluations, result_figures
@@ -83,6 +83,8 @@ def find_figures(finished: FinishedCandidate) -> ResultFigures:
     evaluation = finished.record.evaluation
     if isinstance(request, ConversationRequest):
         return measure_evaluation(evaluation, None, find_faulty(evaluation, request))
+    if isinstance(request, PreferenceRequest):
+        return measure_evaluation(evaluation, None)
     return measure_evaluation(evaluation, digest_context(request.context))
 
 
@@ -110,7 +112,7 @@ figure, result = result_figures.c, evaluations.c
 VALUE_COLUMNS = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
 FIXED = (
     *("status", "system", "build", "warnings", "unrated", "reasons", "failure", "ratings"),
-    *("context", "context_key", "spread", "similarity", "system_turns", "findings", "further"),
+    *("context", "context_key", "spread", "similarity", "system_turns", "findings", "further", "looks"),
 )
 """What a row of figures tells beside its place and its values."""
 
@@ -181,6 +183,7 @@ def describe_figures(figures: ResultFigures, measures: Measures, width: int) -> 
         "system_turns": None if faulty is None else faulty.system_turns,
         "findings": None if faulty is None else COMPACT.encode(faulty.found),
         "further": COMPACT.encode(further) if further else None,
+        "looks": figures.looks,
         **dict(zip(VALUE_COLUMNS[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
 

@@ -38,6 +38,11 @@ LEFT = t.batches.c.total - t.batches.c.scored - t.batches.c.partial - t.batches.
 """Candidates without a result."""
 
 SEEN = t.batches.c.status != RECEIVING
+OF_RATINGS = t.batches.c.unit.is_(None)
+"""The condition of a batch whose candidates are rated."""
+
+OF_PAIRS = t.batches.c.unit == "pair"
+"""The condition of a batch whose candidates are pairs."""
 
 NAME_START_CHARACTERS = 64
 NAME_START: ColumnElement[str] = literal_column(f"substr(batches.name, 1, {NAME_START_CHARACTERS})")
@@ -53,9 +58,11 @@ def can_be_asked(project: str, wanted: BatchFilter) -> bool:
     return can_store(project, *texts, *wanted.metadata, *wanted.metadata.values())
 
 
-def list_newest(project: str, wanted: BatchFilter, after: tuple[datetime, str] | None, limit: int) -> Select[Any]:
+def list_newest(
+    project: str, wanted: BatchFilter, after: tuple[datetime, str] | None, limit: int, seen: ColumnElement[bool] = SEEN
+) -> Select[Any]:
     """The wanted batches, newest first; `after` is (created_at, id) of the last one of the page before."""
-    query = select(t.batches).where(SEEN, t.batches.c.project == project, *batch_conditions(wanted))
+    query = select(t.batches).where(seen, t.batches.c.project == project, *batch_conditions(wanted))
     if after is not None:
         place = tuple_(literal(after[0], Instant()), literal(after[1]))
         query = query.where(tuple_(t.batches.c.created_at, t.batches.c.id) < place)
@@ -73,7 +80,11 @@ def pair_with_predecessors(project: str, wanted: BatchFilter, limit: int) -> Sel
     """The ids of the newest completed batch of each name, system and rubric, and of the one `before` it."""
     table, entry = t.batches.c, t.batch_metadata.c
     completed = select(table.id, table.name, table.rubric, table.created_at).where(
-        table.project == project, table.status == "completed", table.name.is_not(None), *batch_conditions(wanted)
+        OF_RATINGS,
+        table.project == project,
+        table.status == "completed",
+        table.name.is_not(None),
+        *batch_conditions(wanted),
     )
     recent = completed.order_by(table.created_at.desc(), table.id.desc()).limit(MOST_PAIRED).subquery("recent")
     one = recent.c
@@ -105,7 +116,11 @@ def find_before(project: str, ids: Sequence[str]) -> Select[Any]:
 
     earlier = (
         select(table.id)
-        .where(table.project == project, func.substr(this.c.name, 1, NAME_START_CHARACTERS) == NAME_START)
+        .where(
+            table.unit.is_(None),
+            table.project == project,
+            func.substr(this.c.name, 1, NAME_START_CHARACTERS) == NAME_START,
+        )
         .where(table.name.concat("") == this.c.name, table.rubric == this.c.rubric, table.status == "completed")
         .where(tuple_(table.created_at, table.id) < tuple_(this.c.created_at, this.c.id))
         .where(system_of(table).is_not_distinct_from(system_of(this.c)))

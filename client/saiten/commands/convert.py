@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,8 @@ from saiten.commands.items import choose_reading, open_items, reading_options
 from saiten.commands.results import write_whole
 from saiten.core.formats import FoundItem, UnreadableInput
 from saiten.core.formats.mapping import MOST_METADATA_CHARACTERS
+from saiten.core.formats.pairs import PAIR_SOURCES, PAIR_TARGETS, read_pairs, write_pairs
+from saiten.core.formats.report import Report
 from saiten.core.formats.writing import TARGET_WRITERS, write_items
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import escape_controls
@@ -27,7 +30,9 @@ OTHER_FORMAT = mark("no item was found; is the file of the format {source}? With
 
 @click.command(name="convert")
 @click.argument("file", metavar="FILE|-")
-@click.option("--to", "target", type=click.Choice(list(TARGET_WRITERS)), default="saiten", show_default=True)
+@click.option(
+    "--to", "target", type=click.Choice([*TARGET_WRITERS, *PAIR_TARGETS]), default="saiten", show_default=True
+)
 @click.option("--output", metavar="FILE", help="Write to FILE, whole or not at all, instead of standard output.")
 @click.option(
     "--ratings",
@@ -44,7 +49,7 @@ OTHER_FORMAT = mark("no item was found; is the file of the format {source}? With
     is_flag=True,
     help="Make an item of each turn of the assistant in a dialogue, not of the last one alone.",
 )
-@reading_options
+@partial(reading_options, more=tuple(PAIR_SOURCES))
 def command(
     file: str,
     target: str,
@@ -60,12 +65,17 @@ def command(
     """Convert FILE to items: NDJSON on standard output, and what became of every field on standard error.
 
     FILE is NDJSON, JSON, CSV, TSV, XLSX or Parquet, a log of another tool, or research data with ratings by people.
-    Rows without a response are skipped and named.
+    Rows without a response are skipped and named. Comparisons of two systems (arena-hard, AlpacaEval, LMArena,
+    flexeval, MT-Bench) become records for a ranking, or preferences: --to ranking, --to preferences.
     """
     if system is not None and not (system.isprintable() and 0 < len(system) <= MOST_METADATA_CHARACTERS):
         raise InvalidItems(tell("--system is one line of at most {most} characters", most=MOST_METADATA_CHARACTERS))
     if output is not None:
         require_place(output, file)
+    if source in PAIR_SOURCES or target in PAIR_TARGETS:
+        refuse_options(maps, wheres, rated, system, every_turn or None)
+        convert_pairs(file, source, target if target in PAIR_TARGETS else "ranking", output, input_encoding)
+        return
     try:
         items = open_items(
             file,
@@ -96,6 +106,35 @@ def command(
                 raise InvalidItems(tell("no ratings by people were found; research data have them, see --from"))
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
+
+
+def refuse_options(*others: Any) -> None:
+    """Raises InvalidItems for options that go with items alone."""
+    if any(others):
+        raise InvalidItems(tell("comparisons are read by --from, --to, --input-encoding and --output alone"))
+
+
+def convert_pairs(file: str, source: str | None, target: str, output: str | None, input_encoding: str | None) -> None:
+    """Converts comparisons of two systems. Raises InvalidItems."""
+    if source is not None and source not in PAIR_SOURCES:
+        raise InvalidItems(tell("--from {source} has no comparisons of two systems", source=source))
+    report = Report()
+    try:
+        looks = read_pairs(file, report, source, input_encoding=input_encoding)
+        lines = (json.dumps(one, ensure_ascii=False) for one in write_pairs(looks, target, report))
+        if output is None:
+            for line in lines:
+                click.echo(line)
+        else:
+            with write_whole(output) as written_to:
+                written_to.writelines(f"{escape_controls(line)}\n".encode() for line in lines)
+                if not report.comparisons:
+                    raise InvalidItems(tell("no comparison was found"))
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
+    click.echo(f"saiten: {name_file(file)}: " + "\n  ".join(report.lines()), err=True)
+    if not report.comparisons:
+        raise InvalidItems(tell("no comparison was found"))
 
 
 def require_place(output: str, file: str) -> None:

@@ -44,12 +44,15 @@ where_option = click.option(
 )
 
 
-def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def reading_options(command: Callable[..., Any], more: Sequence[str] = ()) -> Callable[..., Any]:
     """The options `--from`, `--map`, `--input-encoding` and `--where`, as `source`, `maps`, `input_encoding` and
-    `wheres`."""
+    `wheres`; `--from` takes `more` than what has items."""
     options = (
         click.option(
-            "--from", "source", type=click.Choice(SOURCES), help="The format of FILE; detected unless it is named."
+            "--from",
+            "source",
+            type=click.Choice([*SOURCES, *more]),
+            help="The format of FILE; detected unless it is named.",
         ),
         click.option(
             "--map",

@@ -116,6 +116,7 @@ def test_threads_may_estimate_at_once_while_the_oldest_give_way(monkeypatch: pyt
             screen=False,
             dialogue=task.dialogue,
             window=None,
+            shown=None,
         )
         assert forecast.estimate(one, [RUBRIC.aspects], "m").calls == 1  # type: ignore[arg-type]  # a stand-in for a task
 

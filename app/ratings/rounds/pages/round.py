@@ -21,8 +21,17 @@ from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
 from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
+from saiten_server.ratings.rounds.pairs import PairAgreement
 from saiten_server.ratings.rounds.service import measure_round, read_rater
-from saiten_server.ratings.values import EarlierRating, Invitation, RatedTask, RatingRound, StoredRating
+from saiten_server.ratings.values import (
+    EarlierRating,
+    Invitation,
+    PairOptions,
+    RatedTask,
+    RatingRound,
+    RoundOptions,
+    StoredRating,
+)
 from saiten_server.runs.names import name_measures
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -155,20 +164,23 @@ async def show_one(
         raise NotFound(Message("round-not-found"))  # erased with its run a moment ago
     batch = await container.batches.look(project, found.batch)
     rubric = find_rubric(container, batch.rubric_name) if batch else None
+    runs = found.options.runs if isinstance(found.options, PairOptions) else ()
     return render(
         request,
         "round.html",
         422 if rater is not None or asked is not None else 200,
         round=found,
-        chosen=CHOICES[found.options.choose],
+        chosen=CHOICES[found.options.choose] if isinstance(found.options, RoundOptions) else "",
         margin=request.query_params.get("margin", "").strip()[:32],
-        plan=await plan(container, project, found.batch, request.query_params.get("margin", "")),
+        plan=None if runs else await plan(container, project, found.batch, request.query_params.get("margin", "")),
+        runs=[(name, await container.batches.look(project, name)) for name in runs],
         progress=progress,
         shared=await container.ratings.rounds.shared(project, found),
         batch=batch,
         rubric=rubric,
         names=name_measures(rubric, speech_of(request), marked=True) if rubric else {},
         ratings=await look_at_agreement(container, project, found) if any(progress.raters.values()) else NOTHING_RATED,
+        compared=await look_at_pairs(container, project, found) if runs else None,
         rater=known if rater is None else rater,
         failed=rater is not None,
         invitations=await container.ratings.invitations.list(project, round_id),
@@ -221,6 +233,8 @@ NOTHING_RATED = RoundRatings(None, ())
 
 async def look_at_agreement(container: Container, project: str, found: RatingRound) -> RoundRatings | None:
     """What the round's ratings say; None while it is computed."""
+    if found.of_pairs:
+        return NOTHING_RATED
     rounds = container.ratings.rounds
     mark = await container.ratings.service.mark_ratings(project)
 
@@ -232,6 +246,20 @@ async def look_at_agreement(container: Container, project: str, found: RatingRou
     key = ("round", found.id, mark)
     summary = await container.dashboard.computations.get(project, key, compute)
     return None if isinstance(summary, PendingComputation) else summary
+
+
+async def look_at_pairs(container: Container, project: str, found: RatingRound) -> PairAgreement | None:
+    """What the round's preferences say; None while it is computed."""
+    pairs, mark = container.ratings.pairs, await container.ratings.pairs.preferences.mark(project)
+    excluded = tuple(one.rater for one in await container.ratings.service.exclusions(project))
+
+    async def compute() -> PairAgreement:
+        return await pairs.agreement(project, found.id)
+
+    report = await container.dashboard.computations.get(
+        project, ("pairs", found.id, found.drawn, mark, excluded), compute
+    )
+    return None if isinstance(report, PendingComputation) else report
 
 
 def summarise(rated: Sequence[RatedTask], items: Mapping[int, str]) -> RoundRatings:

@@ -39,6 +39,8 @@ class Report:
     rows: int = 0
     """Rows, samples or spans that gave an item or should have."""
     items: int = 0
+    comparisons: int = 0
+    """Looks at two systems that were taken."""
     ratings: int = 0
     """Ratings by people that were taken: one rater's of one response."""
     unwanted: int = 0
@@ -86,8 +88,10 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
-        items = tell_items(self.items)
-        yield tell("{items} from {rows}", items=items, rows=tell_rows(self.rows))
+        if self.comparisons:
+            yield tell("{count:,} comparisons from {rows}", count=self.comparisons, rows=tell_rows(self.rows))
+        else:
+            yield tell("{items} from {rows}", items=tell_items(self.items), rows=tell_rows(self.rows))
         if self.unwanted:
             yield tell("left out by --where: {rows}", rows=tell_rows(self.unwanted))
         if self.ratings:

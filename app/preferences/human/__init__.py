@@ -1,0 +1,1 @@
+"""What people prefer: kept, read back, and given to rankings."""

@@ -1,0 +1,1 @@
+"""Migrations of what preferences add to the tables of batches."""

@@ -1,0 +1,1 @@
+"""One pair: which of two responses, or of two conversations, a judge prefers."""

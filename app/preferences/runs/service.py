@@ -1,0 +1,271 @@
+"""Preference runs: batches whose candidates are pairs of what stored runs hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from saiten.core.messages import Message
+from saiten_server.core.batch import (
+    ENDED_STATUSES,
+    Batch,
+    Candidate,
+    Entry,
+    EstimateReport,
+    KeyedAnswer,
+    PairPlaces,
+    PairPlan,
+    PairRunOptions,
+    plan_of,
+)
+from saiten_server.core.errors import InvalidRequest, NotFound, RunsUnfit, SignatureMismatch, TextsErased
+from saiten_server.core.signature import read_comparable
+from saiten_server.preferences.runs.store import ItemPlace, SourceStore
+from saiten_server.preferences.runs.summary import count_choices
+from saiten_server.preferences.runs.values import PreferenceRun, PreferenceRunRequest, PreferenceSummary
+from saiten_server.preferences.store import PreferenceStore
+from saiten_server.runs.estimates import estimate
+from saiten_server.runs.service import BatchService
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.summary import SYSTEM
+
+if TYPE_CHECKING:
+    from saiten_server.preferences.runs.planning import Plan
+
+BLOCK_PAIRS = 1_000
+"""Pairs that are stored at a time."""
+
+ESTIMATED_PAIRS = 200
+"""Pairs whose texts are in memory together while a run is estimated."""
+
+PAIR_BYTES = 150
+"""What the places of a pair take: it has no text."""
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """Implements `Source`: the pairs of a plan. `batches` are those whose responses they are."""
+
+    options: PairRunOptions
+    plan: Plan
+    runs: SourceStore
+    batches: BatchStore
+    ids_given: bool
+
+    @property
+    def candidates(self) -> int:
+        """The pairs."""
+        return len(self.plan)
+
+    @property
+    def text_bytes(self) -> int:
+        """What is stored of the pairs."""
+        return PAIR_BYTES * len(self.plan)
+
+    def pinned(self, rubric: str) -> PairSource:
+        """The same by this version of the rubric."""
+        return replace(self, options=self.options.model_copy(update={"rubric": rubric}))
+
+    async def stored_blocks(self, batch_id: str) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
+        """All pairs in order, with the item, the dialogue and the cluster of the first run that has the item."""
+        for start in range(0, len(self.plan), BLOCK_PAIRS):
+            yield await self._read(range(start, min(start + BLOCK_PAIRS, len(self.plan))))
+
+    async def blocks(self) -> AsyncIterator[list[tuple[Entry, Candidate]]]:
+        """The same with the texts of both."""
+        for start in range(0, len(self.plan), ESTIMATED_PAIRS):
+            block = await self._read(range(start, min(start + ESTIMATED_PAIRS, len(self.plan))))
+            yield await self.batches.show_pairs("", block, self.options)
+
+    async def _read(self, numbers: range) -> list[tuple[Entry, Candidate]]:
+        own = slice(numbers.start, numbers.stop)
+        owners, runs, positions = (
+            part[own].tolist() for part in (self.plan.owners, self.plan.runs, self.plan.positions)
+        )
+        wanted: dict[int, set[int]] = {}
+        for run, position in owners:
+            wanted.setdefault(run, set()).add(position)
+        ids = self.options.pairs.runs
+        items = {run: await self.runs.read_items(ids[run], found) for run, found in wanted.items()}
+        if any(position not in items[run] for run, position in owners):
+            raise NotFound(Message("run-erased-meanwhile"))
+        return [
+            place_pair(number, items[run][position], pair, places)
+            for number, (run, position), pair, places in zip(numbers, owners, runs, positions, strict=True)
+        ]
+
+
+def place_pair(number: int, item: ItemPlace, runs: Sequence[int], positions: Sequence[int]) -> tuple[Entry, Candidate]:
+    """The pair at that position of its batch."""
+    entry = Entry.model_construct(
+        position=number, item=item.item, candidate=item.candidate, dialogue=item.dialogue, cluster=item.cluster
+    )
+    places = PairPlaces.model_construct(runs=(runs[0], runs[1]), positions=(positions[0], positions[1]))
+    return entry, Candidate.model_construct(context=(), response="", dialogue=item.dialogue, pair=places)
+
+
+@dataclass(frozen=True)
+class PreferenceRunService:
+    """Everything that a caller can do with preference runs. `pairs` is the service of their batches, `batches` has the
+    runs that they compare. Methods raise NotFound for what is not in the project, and the `Store…` errors."""
+
+    pairs: BatchService
+    batches: BatchStore
+    sources: SourceStore
+    looks: PreferenceStore
+
+    async def plan(self, project: str, asked: PreferenceRunRequest) -> PairSource:
+        """The run as it would be. Raises InvalidRequest, RunsUnfit, SignatureMismatch and TextsErased."""
+        refuse_unready(asked)
+        runs = [await self._find_run(project, run) for run in asked.runs]
+        baseline = find_baseline(asked)
+        name = settle_rubric(asked, runs)
+        rubric = self.pairs.instruments.rubrics.get(name)
+        refuse_unfit(asked, runs, whole=rubric.unit == "conversation")
+        responses = [await self.sources.read_responses(run.id, whole=rubric.unit == "conversation") for run in runs]
+        calls = 2 if asked.orders == "both" else 1
+        most = None if asked.budget_calls is None else asked.budget_calls // (calls * asked.judge.samples)
+        from saiten_server.preferences.runs.planning import plan_pairs
+
+        plan = await asyncio.to_thread(plan_pairs, responses, baseline, most)
+        if not len(plan):
+            reasons = ", ".join(f"{name} {count}" for name, count in plan.left_out.items()) or "-"
+            raise RunsUnfit(Message("runs-without-pairs", reasons=reasons))
+        limits = self.pairs.limits
+        if len(plan) > limits.batch_items:
+            raise InvalidRequest(Message("pairs-most", count=len(plan), maximum=limits.batch_items), pointer="/runs")
+        told = PairPlan(
+            runs=asked.runs,
+            systems=name_systems(runs),
+            pairs=asked.pairs,
+            baseline=asked.baseline,
+            aspects=asked.aspects,
+            orders=asked.orders,
+            budget_calls=asked.budget_calls,
+            stop=asked.stop,
+            alpha=asked.alpha,
+            items=plan.items,
+            calls=len(plan) * calls * asked.judge.samples,
+            left_out=plan.left_out,
+        )
+        same = ("name", "judge", "budget_usd", "mode", "provider_batch", "integrity", "deadline_hours", "metadata")
+        options = PairRunOptions(
+            rubric=rubric.name, relevance=None, pairs=told, **{each: getattr(asked, each) for each in same}
+        )
+        return PairSource(options, plan, self.sources, self.batches, ids_given=all(run.ids_given for run in runs))
+
+    async def _find_run(self, project: str, run_id: str) -> Batch:
+        found = await self.batches.find(project, run_id)
+        if found is None:
+            raise NotFound(Message("batch-named-not-found", batch=run_id))
+        return found
+
+    async def accept(
+        self,
+        project: str,
+        source: PairSource,
+        answer: Callable[[Batch], KeyedAnswer] | None,
+        *,
+        api_key: str | None = None,
+    ) -> PreferenceRun:
+        """Stores the run, which then runs, as `BatchService.accept` does."""
+        batch = await self.pairs.accept_source(project, source, answer, api_key=api_key)
+        return add_plan(batch, source.options.pairs)
+
+    async def estimate(self, source: PairSource) -> EstimateReport:
+        """What the run would take. Stores nothing, and calls nobody."""
+        return await estimate(source, self.pairs.instruments)
+
+    async def tell(self, project: str, batch: Batch) -> PreferenceRun:
+        """The run with what it compares."""
+        plan = plan_of(await self.pairs.options(project, batch.id))
+        if plan is None:
+            raise NotFound(Message("preference-run-not-found"))
+        return add_plan(batch, plan)
+
+    async def summarize(self, project: str, run_id: str) -> PreferenceSummary:
+        """The results so far."""
+        batch = await self.pairs.find(project, run_id)
+        plan = await self.looks.find_plan(project, run_id)
+        return await count_choices(batch, plan, self.looks.pages(run_id))
+
+
+def add_plan(batch: Batch, plan: PairPlan) -> PreferenceRun:
+    """The batch as a preference run."""
+    return PreferenceRun.model_construct(**{name: getattr(batch, name) for name in Batch.model_fields}, pairs=plan)
+
+
+def refuse_unready(asked: PreferenceRunRequest) -> None:
+    """Raises InvalidRequest for what cannot be chosen, and for a run against itself."""
+    if asked.pairs == "active":
+        raise InvalidRequest(Message("active-not-offered"), pointer="/pairs")
+    if asked.stop == "resolved":
+        raise InvalidRequest(Message("active-not-offered"), pointer="/stop")
+    for place, run in enumerate(asked.runs):
+        if run in asked.runs[:place]:
+            raise InvalidRequest(Message("run-against-itself", run=run), pointer=f"/runs/{place}")
+
+
+def find_baseline(asked: PreferenceRunRequest) -> int | None:
+    """The place of the baseline; None where every two runs are compared. Raises InvalidRequest."""
+    if asked.pairs != "baseline":
+        if asked.baseline is not None:
+            raise InvalidRequest(Message("baseline-beside-pairs"), pointer="/baseline")
+        return None
+    if asked.baseline not in asked.runs:
+        raise InvalidRequest(Message("baseline-not-a-run"), pointer="/baseline")
+    return asked.runs.index(asked.baseline)
+
+
+def settle_rubric(asked: PreferenceRunRequest, runs: Sequence[Batch]) -> str:
+    """The rubric to compare by. Raises RunsUnfit where the runs have several."""
+    if len(names := {run.rubric for run in runs}) > 1:
+        raise RunsUnfit(Message("runs-of-rubrics", names=", ".join(sorted(names))))
+    return asked.rubric or runs[0].rubric_name
+
+
+def refuse_unfit(asked: PreferenceRunRequest, runs: Sequence[Batch], *, whole: bool) -> None:
+    """Raises RunsUnfit, SignatureMismatch and TextsErased for runs that cannot be compared."""
+    for place, run in enumerate(runs):
+        pointer = f"/runs/{place}"
+        if run.status not in ENDED_STATUSES:
+            raise RunsUnfit(Message("run-not-ended", run=run.id, status=run.status), pointer=pointer)
+        if run.texts != "keep":
+            raise TextsErased(Message("run-texts-gone", run=run.id), pointer=pointer)
+        if whole and not run.ids_given:
+            raise RunsUnfit(Message("run-without-ids", run=run.id), pointer=pointer)
+    if not asked.allow_signature_mismatch:
+        refuse_mismatch(runs)
+
+
+def refuse_mismatch(runs: Sequence[Batch]) -> None:
+    """Raises SignatureMismatch where two runs were not rated alike, with the pieces that differ."""
+    first = gather(runs[0])
+    for run in runs[1:]:
+        other = gather(run)
+        pieces = {
+            name: (first.get(name, "-"), other.get(name, "-"))
+            for name in dict.fromkeys([*first, *other])
+            if first and other and first.get(name) != other.get(name)
+        }
+        if pieces:
+            raise SignatureMismatch(Message("runs-rated-otherwise", names=", ".join(pieces)), pieces=pieces)
+
+
+def gather(run: Batch) -> dict[str, str]:
+    """The pieces of a run's signatures that can change a score; several values are joined."""
+    found: dict[str, dict[str, None]] = {}
+    for line in run.signature_lines:
+        for name, value in read_comparable(line).items():
+            found.setdefault(name, {})[value] = None
+    return {name: ", ".join(values) for name, values in found.items()}
+
+
+def name_systems(runs: Sequence[Batch]) -> tuple[str, ...]:
+    """What the runs are called: their systems, with the id where several runs are of one."""
+    named = [run.metadata.get(SYSTEM) or run.name or run.id for run in runs]
+    return tuple(
+        name if named.count(name) == 1 else f"{name} ({run.id})" for name, run in zip(named, runs, strict=True)
+    )

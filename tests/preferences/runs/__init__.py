@@ -1,0 +1,1 @@
+"""Tests of preferences: pairs, and runs over runs."""

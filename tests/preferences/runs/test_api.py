@@ -1,0 +1,218 @@
+"""Preference runs over HTTP, on both databases where what is stored matters, with a judge that is scripted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.fake_openai import FakeOpenAI
+from tests.support.pair_judge import answer_with, is_of_pair, prefer_longer, prefer_shown_first
+from tests.support.posted import make_context, wait_for
+from tests.support.serving import judged_by, serving
+
+LENGTHS = {"bot-a": 3, "bot-b": 2, "bot-c": 1}
+
+
+async def post_system(client: httpx.AsyncClient, system: str, count: int = 3, **more: Any) -> str:
+    """The id of a completed run of a system, whose responses are as long as LENGTHS says."""
+    items = [
+        {"id": f"i{number}", "context": make_context(number), "response": f"{number}番" + "です。" * LENGTHS[system]}
+        for number in range(count)
+    ]
+    body = {"name": "nightly", "metadata": {"system": system}, "items": items, "relevance": None, **more}
+    answer = await client.post("/v1/batches", json=body)
+    assert answer.status_code == 202, answer.text
+    batch_id: str = answer.json()["id"]
+    await wait_for(client, batch_id)
+    return batch_id
+
+
+async def finish(client: httpx.AsyncClient, body: dict[str, Any]) -> dict[str, Any]:
+    """The preference run once it is completed."""
+    answer = await client.post("/v1/preference-runs", json=body)
+    assert answer.status_code == 202, answer.text
+    found: dict[str, Any] = answer.json()
+    assert answer.headers["Location"] == f"/v1/preference-runs/{found['id']}"
+    return await wait_until(client, found["id"], "completed")
+
+
+async def wait_until(client: httpx.AsyncClient, run_id: str, status: str) -> dict[str, Any]:
+    """The preference run once it has this status."""
+    async with client.stream("GET", f"/v1/preference-runs/{run_id}/events") as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: ") and json.loads(line[6:])["status"] == status:
+                break
+    found: dict[str, Any] = (await client.get(f"/v1/preference-runs/{run_id}")).json()
+    assert found["status"] == status, found
+    return found
+
+
+async def read_lines(client: httpx.AsyncClient, run_id: str, **query: Any) -> list[dict[str, Any]]:
+    """The run's results."""
+    answer = await client.get(f"/v1/preference-runs/{run_id}/results", params=query)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def test_every_two_runs_are_compared_on_their_common_items(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system, 3 - place % 2) for place, system in enumerate(LENGTHS)]
+        fake.requests.clear()
+        body = {"name": "spring", "runs": runs, "judge": {"expected": True}}
+        estimate = (await client.post("/v1/preference-runs/estimates", json=body)).json()
+        assert (estimate["candidates"], estimate["calls"]) == (7, 14)
+        run = await finish(client, body)
+        assert run["id"].startswith("pf_")
+        assert run["pairs"]["systems"] == ["bot-a", "bot-b", "bot-c"]
+        assert (run["pairs"]["items"], run["pairs"]["calls"], run["pairs"]["left_out"]) == (3, 14, {})
+        assert run["counts"]["scored"] == 7
+        assert run["usage"]["judge_calls"] == 14 == sum(map(is_of_pair, fake.requests))
+        assert "wording:1/" in run["signature"]
+        lines = await read_lines(client, run["id"], texts=True)
+        assert [line["position"] for line in lines] == list(range(7))
+        for line in lines:
+            assert line["aspects"]["overall"]["preference"] == "first"
+            assert line["texts"]["first"]["response"].startswith(line["item"].removeprefix("i"))
+            assert len(line["texts"]["first"]["response"]) == line["first"]["length"]
+        places = {item: [n for n, line in enumerate(lines) if line["item"] == item] for item in ("i0", "i1", "i2")}
+        assert all(found == list(range(found[0], found[-1] + 1)) for found in places.values())
+        again = await client.get(f"/v1/preferences/{lines[0]['id']}")
+        assert again.json()["aspects"] == lines[0]["aspects"]
+        rows = list(csv.DictReader(io.StringIO(await get_csv(client, run["id"]))))
+        assert [row["overall"] for row in rows] == ["first"] * 7
+        assert {(row["overall.first_shown"], row["overall.second_shown"]) for row in rows} == {("first", "first")}
+        # It is no batch of ratings.
+        assert (await client.get(f"/v1/batches/{run['id']}")).status_code == 404
+        assert (await client.delete(f"/v1/batches/{run['id']}")).status_code == 404
+        assert (await client.post(f"/v1/batches/{run['id']}/pause")).status_code == 404
+        assert {one["id"] for one in (await client.get("/v1/batches")).json()["items"]} == set(runs)
+        assert [one["id"] for one in (await client.get("/v1/preference-runs")).json()["items"]] == [run["id"]]
+        assert (await client.get(f"/v1/preference-runs/{runs[0]}")).status_code == 404
+
+
+async def get_csv(client: httpx.AsyncClient, run_id: str) -> str:
+    """The run's table."""
+    answer = await client.get(f"/v1/preference-runs/{run_id}/results", params={"format": "csv"})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+async def test_the_summary_tells_what_the_order_decides(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_shown_first)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system, 8) for system in ("bot-a", "bot-b")]
+        run = await finish(client, {"runs": runs, "pairs": "baseline", "baseline": runs[1]})
+        summary = (await client.get(f"/v1/preference-runs/{run['id']}/summary")).json()
+        assert summary["aspects"]["overall"] == {
+            "first": 0,
+            "second": 0,
+            "tie": 8,
+            "missing": 0,
+            "position_dependent": 8,
+        }
+        [pair] = summary["pairs"]
+        assert (pair["first"]["system"], pair["second"]["system"]) == ("bot-b", "bot-a")
+        position = summary["position"]["overall"]
+        assert (position["consistency"], position["pairs"], position["first_shown"]) == (0.0, 8, 16)
+        low, high = position["interval"]
+        assert low == 0.0
+        assert 0.2 < high < 0.6
+
+
+async def test_a_budget_of_calls_takes_a_sample_of_items(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system, 6) for system in LENGTHS]
+        fake.requests.clear()
+        run = await finish(client, {"runs": runs, "orders": "random", "budget_calls": 9})
+        assert sum(map(is_of_pair, fake.requests)) == 9
+        assert (run["pairs"]["items"], run["pairs"]["left_out"]) == (3, {"budget_calls": 9})
+
+
+async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        one, other = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+        explained = await post_system(client, "bot-c", judge={"explain": True})
+        english = await post_system(client, "bot-c", rubric="lfqa")
+        context = [{"speaker": "A", "text": "別の話です。"}]
+        items = [{"id": f"i{number}", "context": context, "response": "はい。"} for number in range(3)]
+        answer = await client.post("/v1/batches", json={"items": items, "relevance": None})
+        apart = answer.json()["id"]
+        await wait_for(client, apart)
+        fake.requests.clear()
+        bad: list[tuple[dict[str, Any], int, str]] = [
+            ({"runs": [one, one]}, 422, "invalid-request"),
+            ({"runs": [one]}, 422, "invalid-request"),
+            ({"runs": [one, "ba_none"]}, 404, "not-found"),
+            ({"runs": [one, explained]}, 409, "signature-mismatch"),
+            ({"runs": [one, english]}, 409, "runs-unfit"),
+            ({"runs": [one, apart]}, 409, "runs-unfit"),
+            ({"runs": [one, other], "pairs": "active"}, 422, "invalid-request"),
+            ({"runs": [one, other], "stop": "resolved"}, 422, "invalid-request"),
+            ({"runs": [one, other], "baseline": one}, 422, "invalid-request"),
+            ({"runs": [one, other], "pairs": "baseline"}, 422, "invalid-request"),
+            ({"runs": [one, other], "aspects": ["nothing"]}, 422, "unknown-aspect"),
+            ({"runs": [one, other], "judge": {"explain": True}}, 422, "invalid-request"),
+        ]
+        for body, status, code in bad:
+            found = await client.post("/v1/preference-runs", json=body)
+            assert (found.status_code, found.json()["code"]) == (status, code), (body, found.text)
+        assert (await client.get("/v1/preference-runs")).json()["items"] == []
+        assert fake.requests == []
+        allowed = await finish(client, {"runs": [one, explained], "allow_signature_mismatch": True})
+        assert allowed["counts"]["scored"] == 3
+
+
+async def test_an_erased_run_takes_its_texts_from_the_pairs(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+        answer = await client.post("/v1/preference-runs", json={"runs": runs})
+        run_id = answer.json()["id"]
+        await wait_until(client, run_id, "completed")
+        assert (await client.delete(f"/v1/batches/{runs[0]}")).status_code == 204
+        lines = await read_lines(client, run_id, texts=True)
+        assert [line["texts"]["first"] for line in lines] == [None] * 3
+        assert all(line["texts"]["second"] for line in lines)
+        # What is judged after that fails, and says why.
+        assert (await client.post("/v1/preference-runs", json={"runs": runs})).status_code == 404
+        assert (await client.delete(f"/v1/preference-runs/{run_id}")).status_code == 204
+        assert (await client.get(f"/v1/preference-runs/{run_id}")).status_code == 404
+        assert (await client.get(f"/v1/preferences/{lines[0]['id']}")).status_code == 404
+
+
+async def test_a_run_is_paused_by_its_budget_and_a_key_answers_once(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+        fake.requests.clear()
+        body, headers = {"runs": runs, "budget_usd": 0}, {"Idempotency-Key": "run-1"}
+        one = await client.post("/v1/preference-runs", json=body, headers=headers)
+        other = await client.post("/v1/preference-runs", json=body, headers=headers)
+        assert other.json() == one.json()
+        assert other.headers["Idempotent-Replayed"] == "true"
+        paused = await wait_until(client, one.json()["id"], "paused")
+        assert paused["pause_reason"] == "budget-exhausted"
+        assert fake.requests == []
+        cancelled = await client.post(f"/v1/preference-runs/{paused['id']}/cancel")
+        assert cancelled.json()["status"] == "cancelled"
+        assert cancelled.json()["pairs"]["runs"] == runs
