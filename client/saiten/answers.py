@@ -722,6 +722,58 @@ class MeanFigure(Answer):
     """at 1 - alpha; null where the values show no spread"""
 
 
+class PairItem(Answer):
+    """
+    A pair of a round of preferences: both responses by their batches and places, and the probability with which the
+    round drew it. `pair` is its name for `POST /v1/preferences/human`.
+    """
+
+    pair: str
+    """the pair's name, `rr_….N`"""
+    item: str
+    """your name for the item, or its number"""
+    first: str
+    """the batch of the first response"""
+    first_position: int
+    """the first response's place in its batch, counting candidates from 0"""
+    second: str
+    """the batch of the second response"""
+    second_position: int
+    """the second response's place in its batch, counting candidates from 0"""
+    probability: float
+    """with which the round drew it"""
+
+
+class PairItems(Answer):
+    """What a round drew, in its order."""
+
+    items: Sequence[PairItem] = ()
+    """different items"""
+
+
+class PairOptions(Answer):
+    """
+    The options of a round of preferences: pairs of responses of different runs to the same item.
+
+    Each pair of runs gets the same share of `items`, drawn from the items that both have by `seed`.
+    """
+
+    name: str
+    """your name for the batch; runs of one name are compared in time"""
+    items: int = 100
+    """pairs to be compared, at most"""
+    raters_per_item: int = 3
+    """raters that a pair gets"""
+    items_per_rater: int | None = None
+    """pairs that one rater gets at most; null: as many as there are"""
+    seed: int = 0
+    """the same seed draws the same responses from the same results"""
+    kind: str
+    """people say which of two responses is better"""
+    runs: Sequence[str] = ()
+    """the batches whose responses are compared, of one rubric"""
+
+
 class PairPlan(Answer):
     """
     What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
@@ -851,6 +903,15 @@ class PositionReport(Answer):
     """verdicts for what was shown second"""
     tie: int
     """verdicts for neither"""
+
+
+class PreferencesAdded(Answer):
+    """How many preferences are new, and how many replaced an earlier one."""
+
+    added: int
+    """how many are new"""
+    replaced: int
+    """how many replaced an earlier one by the same rater"""
 
 
 class ProjectPolicy(Answer):
@@ -1024,6 +1085,21 @@ class RunPlace(Answer):
     """one of several systems that answered the item"""
 
 
+class RunTally(Answer):
+    """How often the responses of one run were preferred to those of another."""
+
+    first: str
+    """the batch of the first response"""
+    second: str
+    """the batch of the second response"""
+    first_preferred: int
+    """how often the first was preferred"""
+    second_preferred: int
+    """how often the second was preferred"""
+    ties: int
+    """how often neither was"""
+
+
 class ScorerCorrelation(Answer):
     """One scorer's values compared with the rater means, on the items that all scorers of the aspect have."""
 
@@ -1170,6 +1246,32 @@ class Exclusion(Answer):
     """the rater's name"""
     round: str | None = None
     """the id of the rating round"""
+    created_at: datetime
+    """when it was created, in UTC"""
+
+
+class StoredPreference(Answer):
+    """A preference as it is kept. Texts that the project no longer keeps are null."""
+
+    pair: str | None = None
+    """the pair's name; null where it came with its texts"""
+    round: str | None = None
+    """the round that drew the pair"""
+    context: Any = None
+    first: Any = None
+    """one of the two, as it came"""
+    second: Any = None
+    """the other"""
+    rater: str
+    """the rater's name"""
+    preference: str
+    """of the two as the pair names them"""
+    shown: Sequence[str] = ()
+    """the order in which the rater saw them"""
+    reason: str | None = None
+    """the judge's reason, where it was asked for one"""
+    simulated: bool = False
+    """no person gave this rating; it validates no judge"""
     created_at: datetime
     """when it was created, in UTC"""
 
@@ -2139,6 +2241,39 @@ class OrderVerdict(Answer):
     """why there is no verdict"""
 
 
+class PairAgreement(Answer):
+    """
+    How far the raters of a round agree about its pairs. Chance-corrected figures are over pairs with two raters or
+    more; `undefined` says why there is none.
+    """
+
+    pairs: int
+    """pairs with a preference"""
+    raters: int
+    """people with a preference"""
+    preferences: int
+    """preferences that the figures are of"""
+    repeated: int
+    """pairs with the preferences of two raters or more"""
+    unanimous: int
+    """of these, pairs whose raters all agree"""
+    agreed: float | None = None
+    """of two raters of one pair, how many agree, as a share"""
+    krippendorff_alpha: float | None = None
+    """ordinal: a tie stands between the two"""
+    cohen_kappa: float | None = None
+    """mean over all pairs of raters; values are labels"""
+    fleiss_kappa: float | None = None
+    """of all raters at once; values are labels"""
+    shown_first: float | None = None
+    runs: Sequence[RunTally] = ()
+    """by two runs, in the round's order"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
 class PairedWins(Answer):
     """Two systems on the contexts that both answered with a value."""
 
@@ -2194,6 +2329,32 @@ class Paths(Answer):
     """English minus source by aspect, null where either is unrated"""
     translation_sensitive: bool
     """whether an aspect was rated differently on the two paths"""
+
+
+class PreferenceRound(Answer):
+    """A round of preferences as it is now."""
+
+    id: str
+    """the round's id, `rr_…`"""
+    options: PairOptions
+    """as asked for"""
+    drawn: int
+    """pairs that were drawn, without those erased since"""
+    created_at: datetime
+    """when it was created, in UTC"""
+    closed_at: datetime | None = None
+    """null while pairs are handed out"""
+    progress: RoundProgress
+    """how far it is, in pairs"""
+    address: str
+    """path of the page on which people compare"""
+
+
+class PreferenceRounds(Answer):
+    """Rounds of preferences, newest first."""
+
+    items: Sequence[PreferenceRound] = ()
+    """different items"""
 
 
 class PreferenceRun(Answer):
