@@ -33,7 +33,7 @@ LONGEST = 110
 """Characters of a field's description that fit a line."""
 
 PREFIX = "#/components/schemas/"
-BASES = {"Batch": "RatedBatch", "Counts": "CandidateCounts", "Rubric": "VersionedRubric"}
+BASES = {"Batch": "RatedBatch", "PreferenceRun": "RatedBatch", "Counts": "CandidateCounts", "Rubric": "VersionedRubric"}
 """Models that can do something, which a class of `saiten.answer` says."""
 
 TEXTS = {"type": "string"}
@@ -136,7 +136,10 @@ def describe_answers(document: Schema) -> Schemas:
     row = "A candidate's place in its batch with its evaluation, or with the `error` in place of one."
     lines = [schemas.pop(name) for name in ("EvaluatedLine", "FailedLine")]
     schemas["ResultRow"] = merge(*lines, description=row)
-    named = (find_answers(document) | {"ResultRow"}) & schemas.keys() - {"ReadConversation"}
+    pair = "A pair's place in its run with what a comparison says, or with the `error` in place of it."
+    lines = [schemas.pop(name) for name in ("PreferenceLine", "FailedPair")]
+    schemas["PreferenceRow"] = merge(*lines, description=pair)
+    named = (find_answers(document) | {"ResultRow", "PreferenceRow"}) & schemas.keys() - {"ReadConversation"}
     shapes = {name: simplify(schema) for name, schema in schemas.items()}
     return with_parts(named, shapes)
 

@@ -50,6 +50,8 @@ def wait(made: Site, address: str) -> dict[str, Any]:
 
 def most_memory(made: Site) -> float:
     """MB that the service's process has held at most."""
+    if made.service is None:
+        raise RuntimeError("the service does not run")
     status = Path(f"/proc/{made.service.pid}/status").read_text(encoding="ascii")
     peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(peak.split()[1]) / 1024
@@ -69,28 +71,34 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=12)
     parser.add_argument("--items", type=int, default=500)
     chosen = parser.parse_args()
-    settings = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT), "SAITEN_LOG_LEVEL": "warning"}
-    with tempfile.TemporaryDirectory(prefix="saiten-bench-") as folder:
-        with site(Path(folder), judge={"latency_ms": 0}, **settings) as made:
-            runs = [post_system(made, system, chosen.items) for system in range(chosen.systems)]
-            for run in runs:
-                wait(made, f"/v1/batches/{run}")
-            made.judge.turn(latency_ms=LATENCY_MS, reset=True)
-            before = most_memory(made)
-            seconds, report = timed(made, "/v1/preference-runs/estimates", {"runs": runs})
-            print(f"estimate: {report['calls']:,} calls in {seconds:.2f} s; {most_memory(made) - before:+.0f} MB")
-            seconds, run = timed(made, "/v1/preference-runs", {"runs": runs})
-            print(
-                f"accepted: {run['counts']['total']:,} pairs in {seconds:.2f} s; {most_memory(made) - before:+.0f} MB"
-            )
-            found = wait(made, f"/v1/preference-runs/{run['id']}")
-            begun, ended = (datetime.fromisoformat(found[moment]) for moment in ("started_at", "finished_at"))
-            took, own = (ended - begun).total_seconds(), report["calls"] * LATENCY_MS / 1000 / IN_FLIGHT
-            print(f"run: {took:.1f} s, the judge's own {own:.1f} s, ratio {took / own:.2f}; counts {found['counts']}")
-            print(f"most memory: {before:.0f} MB before, {most_memory(made):.0f} MB after")
-            started = time.perf_counter()
-            summary = made.client.get(f"/v1/preference-runs/{run['id']}/summary", timeout=600).json()
-            print(f"summary: {summary['items']} items in {time.perf_counter() - started:.2f} s; {summary['aspects']}")
+    settings: dict[str, Any] = {"SAITEN_JUDGE_CONCURRENCY": str(IN_FLIGHT), "SAITEN_LOG_LEVEL": "warning"}
+    with (
+        tempfile.TemporaryDirectory(prefix="saiten-bench-") as folder,
+        site(Path(folder), judge={"latency_ms": 0}, **settings) as made,
+    ):
+        runs = [post_system(made, system, chosen.items) for system in range(chosen.systems)]
+        for run in runs:
+            wait(made, f"/v1/batches/{run}")
+        made.judge.turn(latency_ms=LATENCY_MS, reset=True)
+        measure(made, runs)
+
+
+def measure(made: Site, runs: list[str]) -> None:
+    """Plans, estimates and runs the comparison, and prints what it takes."""
+    before, body = most_memory(made), {"runs": runs}
+    seconds, report = timed(made, "/v1/preference-runs/estimates", body)
+    print(f"estimate: {report['calls']:,} calls in {seconds:.2f} s; {most_memory(made) - before:+.0f} MB")
+    seconds, accepted = timed(made, "/v1/preference-runs", body)
+    total = accepted["counts"]["total"]
+    print(f"accepted: {total:,} pairs in {seconds:.2f} s; {most_memory(made) - before:+.0f} MB")
+    found = wait(made, f"/v1/preference-runs/{accepted['id']}")
+    begun, ended = (datetime.fromisoformat(found[moment]) for moment in ("started_at", "finished_at"))
+    took, own = (ended - begun).total_seconds(), report["calls"] * LATENCY_MS / 1000 / IN_FLIGHT
+    print(f"run: {took:.1f} s, the judge's own {own:.1f} s, ratio {took / own:.2f}; counts {found['counts']}")
+    print(f"most memory: {before:.0f} MB before, {most_memory(made):.0f} MB after")
+    started = time.perf_counter()
+    summary = made.client.get(f"/v1/preference-runs/{accepted['id']}/summary", timeout=600).json()
+    print(f"summary: {summary['items']} items in {time.perf_counter() - started:.2f} s; {summary['aspects']}")
 
 
 if __name__ == "__main__":

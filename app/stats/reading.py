@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count, islice
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from pydantic_core import from_json
@@ -47,6 +47,8 @@ from saiten_server.stats.record_columns import (
 
 Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]
+Read_co = TypeVar("Read_co", covariant=True)
+"""What a reader makes of all records."""
 
 NUMBERS = {float, int}
 PLAIN_FIELDS = {*NAMES, *ITEM_NUMBERS}
@@ -85,6 +87,22 @@ COLON = re.compile(rb"\\u003[aA]")
 
 MOST_FIELDS = 64
 """Fields of a record without ratings that are searched for a misspelt name."""
+
+
+class RecordReader(Protocol[Read_co]):
+    """Takes records one by one, or many at once, and makes columns of them; `noun` is what the numbers count."""
+
+    noun: str
+
+    def add(self, record: Any, line: int) -> None: ...
+
+    def take(self, record: Any, line: int) -> None: ...
+
+    def take_records(self, records: Sequence[Any], lines: Sequence[int]) -> None: ...
+
+    def refuse(self, line: int, what: Message) -> None: ...
+
+    def finish(self) -> Read_co: ...
 
 
 @dataclass(frozen=True)
@@ -458,8 +476,8 @@ def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> Message | Non
     return None
 
 
-def read_array(body: bytes, reader: ObservationReader) -> Observations:
-    """The observations of a JSON array of records, numbered from 1; raises StrictJSONError, InvalidLines."""
+def read_array(body: bytes, reader: RecordReader[Read_co]) -> Read_co:
+    """What the reader makes of a JSON array of records, numbered from 1; raises StrictJSONError, InvalidLines."""
     records = parse_strict_json(body)
     reader.noun = "element"
     if not isinstance(records, list):
@@ -473,7 +491,7 @@ def read_array(body: bytes, reader: ObservationReader) -> Observations:
     return reader.finish()
 
 
-def takes_at_once(records: Sequence[Any], lines: Sequence[int], reader: ObservationReader) -> bool:
+def takes_at_once(records: Sequence[Any], lines: Sequence[int], reader: RecordReader[Any]) -> bool:
     """Takes the records of those lines; False, and nothing is taken, where one may have a fault."""
     try:
         if all(type(record) is dict for record in records):
@@ -484,8 +502,8 @@ def takes_at_once(records: Sequence[Any], lines: Sequence[int], reader: Observat
     return False
 
 
-def read_ndjson(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
-    """The observations of lines of JSON, one record each; blank lines are passed over, but counted. Raises
+def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read_co]) -> Read_co:
+    """What the reader makes of lines of JSON, one record each; blank lines are passed over, but counted. Raises
     InvalidLines."""
     first = 1
     for batch in split(lines):
@@ -506,7 +524,7 @@ def split(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         wanted = min(ROWS_AT_ONCE, 1 + MOST_LINE // max(map(len, batch), default=1))
 
 
-def add_line(line: bytes, number: int, reader: ObservationReader) -> None:
+def add_line(line: bytes, number: int, reader: RecordReader[Any]) -> None:
     """Takes a line, or notes why it cannot; a strict reading words every fault. Raises InvalidLines."""
     if len(line) > MOST_LINE:
         reader.refuse(number, LONG_LINE)

@@ -869,6 +869,19 @@ class Pairing(Answer):
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
+class PlainRank(Answer):
+    """A system's place where covariates are left out."""
+
+    strength: float | None = None
+    """natural-log odds with mean 0"""
+    interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    rank: int
+    """by the estimate, from 1"""
+    rank_interval: tuple[int, int]
+    """the ranks that cannot be excluded, from 1"""
+
+
 class PooledDrift(Answer):
     """All aspects together: the adjusted probabilities of a common shift and of their changes."""
 
@@ -928,6 +941,29 @@ class ProjectPolicy(Answer):
     """days that texts are kept, from an evaluation's creation or a batch's end, unless `texts` is `keep`"""
 
 
+class RankedSystem(Answer):
+    """One system among others."""
+
+    strength: float | None = None
+    """natural-log odds, with mean 0; null where no finite value can be given, for the reason in `undefined`"""
+    interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    rank: int
+    """by the estimate, from 1, among the systems that somebody connects with it"""
+    rank_interval: tuple[int, int]
+    """the ranks that cannot be excluded, from 1"""
+    wins: int
+    """looks that it won"""
+    losses: int
+    """looks that it lost"""
+    ties: int
+    """looks that ended in a tie"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
 class RatingsAdded(Answer):
     """How many ratings are new, and how many replaced an earlier one."""
 
@@ -984,6 +1020,17 @@ class RelevanceResult(Answer):
     """the id of what `detail` says; results of older versions have none"""
     values: Mapping[str, Any] | None = None
     """what stands in `detail`, by name"""
+
+
+class ResolvedPair(Answer):
+    """Two systems of which one is surely better."""
+
+    better: str
+    """the better system"""
+    worse: str
+    """the other one"""
+    p: float
+    """two-sided, adjusted for all pairs of systems by Holm's method"""
 
 
 class RoundOptions(Answer):
@@ -1322,6 +1369,38 @@ class SystemLevel(Answer):
     """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class SystemsMet(Answer):
+    """Two systems that were compared directly."""
+
+    a: str
+    """the first system"""
+    b: str
+    """the second system"""
+    a_wins: int
+    """looks that the first won"""
+    b_wins: int
+    """looks that the second won"""
+    ties: int
+    """looks that ended in a tie"""
+    share: float
+    """how often the first was preferred, a tie counting half, and each order half where there are both"""
+    share_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    both_orders: bool
+    """whether each was shown first in some looks; else the order is in the share"""
+    win_probability: float | None = None
+    """of the first by the strengths, a tie counting half, order and covariates being equal"""
+
+
+class TermFigure(Answer):
+    """What something adds to the log odds."""
+
+    value: float
+    """in natural-log odds"""
+    interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
 
 
 class Translation(Answer):
@@ -2049,33 +2128,6 @@ class Explanation(Answer):
     """when it was created, in UTC"""
 
 
-class FailedPair(Answer):
-    """A line of results: the pair's place, and why it was not compared."""
-
-    position: int
-    """place in the batch, counting candidates from 0"""
-    item: str
-    """your name for the item, or its number"""
-    candidate: int | None = None
-    """number among the item's responses, from 0; null where it has a single one"""
-    dialogue: str | None = None
-    """the item's `dialogue`"""
-    cluster: str | None = None
-    """digest of the dialogue: what has the same one counts as one independent unit; null stands alone"""
-    ids_given: bool | None = None
-    context_digest: str | None = None
-    system_turns: int | None = None
-    """of a conversation: how many turns the system has"""
-    batch_metadata: Mapping[str, str] | None = None
-    """the run's; absent where it has none"""
-    texts: PairTexts | None = None
-    """with `texts=true`"""
-    status: str
-    """the state"""
-    error: Failure
-    """why there is no comparison"""
-
-
 class HierarchyReport(Report):
     """Dependencies in the aspects' order, the lower first."""
 
@@ -2357,7 +2409,7 @@ class PreferenceRounds(Answer):
     """different items"""
 
 
-class PreferenceRun(Answer):
+class PreferenceRun(RatedBatch):
     """The current state of a preference run: a batch whose candidates are pairs, and what it compares."""
 
     id: str
@@ -2449,6 +2501,70 @@ class PreferenceSummary(Answer):
     """place in the batch, counting candidates from 0"""
     usage: Usage
     """what it cost"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class Ranking(Report):
+    """Systems ranked by preferences. Figures that the data do not define are null, with the reason in `undefined`."""
+
+    alpha: float
+    """intervals, rank sets and resolved pairs are at 1 - alpha"""
+    by: str
+    """whose preferences these are"""
+    looks: int
+    """answers to one pair in one order"""
+    items: int
+    """items that were looked at"""
+    clusters: int
+    """what is independent: dialogues, and items that belong to none"""
+    raters: int
+    """people; 0 where the judge looked"""
+    systems: Mapping[str, RankedSystem] = {}
+    """by name; with lengths or covariates at a difference of zero in all of them"""
+    tied_with_best: Sequence[str] = ()
+    """the systems that none is surely better than: the best is among them at 1 - alpha"""
+    resolved: Sequence[ResolvedPair] = ()
+    """the surest first"""
+    components: Sequence[Sequence[str]] = ()
+    """systems that comparisons connect, directly or through others; each is ranked by itself"""
+    scales: Sequence[Sequence[str]] = ()
+    pairs: Sequence[SystemsMet] = ()
+    """systems that met, in the order of the ranks"""
+    tie_rate: float
+    """share of the looks that ended in a tie"""
+    tie_parameter: float | None = None
+    """Davidson's nu: two equal systems tie with nu / (2 + nu); of the ordinal model its threshold"""
+    tie_parameter_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    position_effect: TermFigure | None = None
+    """what being shown first adds"""
+    position_consistency: float | None = None
+    """of the pairs that were seen in both orders, the share with the same answer"""
+    position_consistency_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    both_orders: int
+    """pairs of responses that were seen in both orders"""
+    position_dependent: int
+    """of these, those in which each order was answered for another system"""
+    length_effect: float | None = None
+    """what a difference in length adds, at its bounded standard deviation as AlpacaEval 2 has it"""
+    length_effect_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    covariates: Mapping[str, TermFigure] = {}
+    """what one unit more than the other adds, by name"""
+    without_covariates: Mapping[str, PlainRank] | None = None
+    """the same systems with lengths and covariates left out; null where there are none"""
+    corrected: Ranking | None = None
+    """what people would say of all that the judge saw; null where no one did"""
+    weight: float | None = None
+    """of a corrected ranking, the judge's weight, from 0 (people alone) to 1"""
+    refused: str | None = None
+    """why `corrected` is null although people answered"""
+    notes: Sequence[str] = ()
+    """what to know before using the figures"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
@@ -2883,41 +2999,17 @@ class Preference(Answer):
     """as in the request"""
 
 
-class PreferenceLine(Answer):
-    """A line of results: the pair's place, and what a comparison says."""
+class PreferenceRow(Answer):
+    """A pair's place in its run with what a comparison says, or with the `error` in place of it."""
 
-    id: str
-    """the comparison's id, `pr_…`"""
-    rubric: RubricReference
-    """the rubric's id, or `id@version`; without a version it is the newest"""
-    aspects: Mapping[str, AspectPreference] = {}
-    """the aspects that count; null takes all"""
-    first: PairSide
-    """the one that the request names first"""
-    second: PairSide
-    """the other one"""
-    judge: JudgeProvenance
-    """how the judge is called"""
-    usage: Usage
-    """what it cost"""
-    warnings: Sequence[Warned] = ()
-    """what the reader of the score should know"""
-    signature: str
-    """how the scores were made, in one line; null where the results do not share one"""
-    cached: bool
-    """whether every reply came from the cache"""
-    created_at: datetime
-    """when it was created, in UTC"""
-    metadata: Mapping[str, str] = {}
-    """your own entries, such as `system` and `build`"""
-    dialogue: str | None = None
-    """the item's `dialogue`"""
-    position: int
+    position: int | None = None
     """place in the batch, counting candidates from 0"""
-    item: str
+    item: str | None = None
     """your name for the item, or its number"""
     candidate: int | None = None
     """number among the item's responses, from 0; null where it has a single one"""
+    dialogue: str | None = None
+    """the item's `dialogue`"""
     cluster: str | None = None
     """digest of the dialogue: what has the same one counts as one independent unit; null stands alone"""
     ids_given: bool | None = None
@@ -2930,6 +3022,32 @@ class PreferenceLine(Answer):
     """with `texts=true`"""
     status: Literal["scored", "partial", "failed"]
     """`partial` if some aspect has no preference, `failed` if none has"""
+    error: Failure | None = None
+    """why there is no comparison"""
+    id: str | None = None
+    """the comparison's id, `pr_…`"""
+    rubric: RubricReference | None = None
+    """the rubric's id, or `id@version`; without a version it is the newest"""
+    aspects: Mapping[str, AspectPreference] = {}
+    """the aspects that count; null takes all"""
+    first: PairSide | None = None
+    """the one that the request names first"""
+    second: PairSide | None = None
+    """the other one"""
+    judge: JudgeProvenance | None = None
+    """how the judge is called"""
+    usage: Usage | None = None
+    """what it cost"""
+    warnings: Sequence[Warned] = ()
+    """what the reader of the score should know"""
+    signature: str | None = None
+    """how the scores were made, in one line; null where the results do not share one"""
+    cached: bool | None = None
+    """whether every reply came from the cache"""
+    created_at: datetime | None = None
+    """when it was created, in UTC"""
+    metadata: Mapping[str, str] = {}
+    """your own entries, such as `system` and `build`"""
 
 
 class ResultRow(Answer):
@@ -3121,3 +3239,6 @@ class GatePage(Answer):
     """newest first; `comparison` is null and `corrected` empty here"""
     next: str | None = None
     """the cursor of the next page; null on the last"""
+
+
+Ranking.model_rebuild()

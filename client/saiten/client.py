@@ -48,24 +48,45 @@ from saiten.answers import (
     JudgesReport,
     Link,
     Links,
+    PairAgreement,
+    PairItem,
+    Preference,
+    PreferenceRound,
+    PreferenceRow,
+    PreferenceRun,
+    PreferencesAdded,
+    PreferenceSummary,
     ProjectPolicy,
     Rating,
     RatingsAdded,
     ResultRow,
     Round,
     Rubric,
+    StoredPreference,
     Summary,
     ValidEvaluations,
     ValidGate,
     ValidRatings,
     WinReport,
 )
-from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
+from saiten.connection import (
+    EXCLUSIONS,
+    HUMAN,
+    JSON,
+    NDJSON,
+    PAIR_ROUNDS,
+    READ_SECONDS,
+    ROUNDS,
+    Connection,
+    Object,
+    once,
+    see_through,
+)
 from saiten.core.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
 from saiten.loop import BackgroundLoop, Blocking, blocking, iterating
-from saiten.reading import read, read_all
+from saiten.reading import read, read_all, read_line
 from saiten.requests import (
     AnalysisOptions,
     BatchOptions,
@@ -77,7 +98,10 @@ from saiten.requests import (
     GateTerms,
     Item,
     JudgeCheckOptions,
+    PreferenceOptions,
+    PreferenceRunOptions,
     RoundOptions,
+    RoundSize,
 )
 from saiten.rules import Rule
 from saiten.run import AsyncRun, HasId, Progress, id_of, open_progress, stream_results
@@ -341,6 +365,127 @@ class AsyncClient:
         """The batch's statistics by aspect, over the results so far."""
         return await self._get(Summary, f"{batch_path(batch)}/summary")
 
+    # Preferences
+
+    async def prefer(
+        self,
+        first: str | Mapping[str, Any],
+        second: str | Mapping[str, Any],
+        *,
+        context: Context | None = None,
+        persona: Mapping[str, str | int | float | bool] | None = None,
+        goal: str | None = None,
+        dialogue: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[PreferenceOptions],
+    ) -> Preference:
+        """Which of two responses to the context is better, or of two conversations (`{"turns": […]}`), asked in both
+        orders."""
+        sides = {"first": first, "second": second}
+        asked: dict[str, Any] = {
+            name: {"response": one} if isinstance(one, str) else one for name, one in sides.items()
+        }
+        more = {"context": context, "persona": persona, "goal": goal, "dialogue": dialogue}
+        asked |= {name: value for name, value in more.items() if value is not None}
+        body = {**(prepare(asked) if context is not None else asked), **options}
+        return await self._create(Preference, "/v1/preferences", body, idempotency_key)
+
+    async def preference(self, preference_id: str) -> Preference:
+        """A stored comparison of two."""
+        return await self._get(Preference, f"/v1/preferences/{part(preference_id)}")
+
+    async def compare_runs(
+        self,
+        runs: Sequence[str | HasId],
+        *,
+        progress: bool | Progress = False,
+        idempotency_key: str | None = None,
+        **options: Unpack[PreferenceRunOptions],
+    ) -> PreferenceSummary:
+        """Compares runs in pairs on the items that they share, waits for it, and sums it up. Raises BatchStopped where
+        the run pauses, as at its budget, or is cancelled."""
+        run = await self.create_preference_run(runs, idempotency_key=idempotency_key, **options)
+        with open_progress(progress) as tell:
+            async with aclosing(self.follow_preference_run(run)) as states:
+                async for state in states:
+                    tell(state)
+                    refuse_stopped(state)
+        return await self.preference_summary(run)
+
+    async def create_preference_run(
+        self,
+        runs: Sequence[str | HasId],
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[PreferenceRunOptions],
+    ) -> PreferenceRun:
+        """Compares runs in pairs, and does not wait for it."""
+        body = {"runs": list(map(id_of, runs)), **options}
+        return await self._create(PreferenceRun, PREFERENCE_RUNS, body, idempotency_key)
+
+    async def estimate_preference_run(
+        self, runs: Sequence[str | HasId], **options: Unpack[PreferenceRunOptions]
+    ) -> EstimateReport:
+        """What such a run would cost. Nothing is stored, and no judge is called."""
+        body = {"runs": list(map(id_of, runs)), **options}
+        return await self._post(EstimateReport, f"{PREFERENCE_RUNS}/estimates", body)
+
+    async def preference_run(self, run: str | HasId) -> PreferenceRun:
+        """The preference run as it is now."""
+        return await self._get(PreferenceRun, preference_run_path(run))
+
+    async def preference_runs(
+        self,
+        *,
+        name: str | None = None,
+        rubric: str | None = None,
+        status: BatchStatus | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[PreferenceRun, None]:
+        """The preference runs that have all of these properties, newest first."""
+        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
+        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+        async for page in self._pages(PREFERENCE_RUNS, "cursor", query):
+            for run in read_all(PreferenceRun, page):
+                yield run
+
+    async def follow_preference_run(self, run: str | HasId) -> AsyncGenerator[Batch, None]:
+        """Each state of the run as a batch, until it is completed or cancelled."""
+        follower = Follower(self._connection, part(id_of(run)), path=PREFERENCE_RUNS)
+        async with aclosing(follower.states()) as states:
+            async for state in states:
+                yield read(Batch, state)
+
+    async def pause_preference_run(self, run: str | HasId) -> PreferenceRun:
+        """Starts no more judge calls until the run is resumed."""
+        return await self._post(PreferenceRun, f"{preference_run_path(run)}/pause")
+
+    async def resume_preference_run(self, run: str | HasId) -> PreferenceRun:
+        """Continues a paused run."""
+        return await self._post(PreferenceRun, f"{preference_run_path(run)}/resume")
+
+    async def cancel_preference_run(self, run: str | HasId) -> PreferenceRun:
+        """Ends the run; its results so far are kept."""
+        return await self._post(PreferenceRun, f"{preference_run_path(run)}/cancel")
+
+    async def erase_preference_run(self, run: str | HasId) -> None:
+        """Removes the run with its results; the runs that it compares stay. This cannot be undone."""
+        await self._connection.request("DELETE", preference_run_path(run), again=False)
+
+    async def preference_results(
+        self, run: str | HasId, *, after: int = -1, texts: bool = False
+    ) -> AsyncGenerator[PreferenceRow, None]:
+        """The results so far behind position `after`, in order; one without a comparison has an `error`."""
+        query = {"after": str(after), **({"texts": "true"} if texts else {})}
+        found = self._connection.lines(f"{preference_run_path(run)}/results", params=query)
+        async with aclosing(found) as lines:
+            async for line in lines:
+                yield read_line(PreferenceRow, line)
+
+    async def preference_summary(self, run: str | HasId) -> PreferenceSummary:
+        """How often which run was better, and how far the order decided, over the results so far."""
+        return await self._get(PreferenceSummary, f"{preference_run_path(run)}/summary")
+
     # Comparisons, gates and analyses
 
     def compare(
@@ -565,6 +710,76 @@ class AsyncClient:
         """Gives nothing more out."""
         return self._post(Round, f"{ROUNDS}/{part(round_id)}/close", {})
 
+    # What people prefer
+
+    def add_preferences(
+        self, preferences: Iterable[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> Coroutine[Any, Any, PreferencesAdded]:
+        """Keeps all preferences of people or none. A rater has one of each pair; a later one replaces it."""
+        return self._send_lines(PreferencesAdded, HUMAN, LinesBody(preferences), key=idempotency_key)
+
+    async def human_preferences(
+        self,
+        *,
+        pair: str | None = None,
+        round: str | None = None,  # noqa: A002 - its name in the API
+        run: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> AsyncGenerator[StoredPreference, None]:
+        """The preferences of people about these, in the order in which they came in."""
+        wanted = preference_filter(pair, round, run, rater)
+        async with aclosing(self._connection.human_preferences(page=RATING_PAGE, **wanted)) as pages:
+            async for page in pages:
+                for one in read_all(StoredPreference, page):
+                    yield one
+
+    async def remove_preferences(
+        self,
+        *,
+        pair: str | None = None,
+        round: str | None = None,  # noqa: A002 - its name in the API
+        run: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> int:
+        """Removes the preferences of people about these, of which one must be named, and returns their number."""
+        params = preference_filter(pair, round, run, rater)
+        answer = read_object(await self._connection.request("DELETE", HUMAN, params=params, again=False))
+        return number_of(answer, "removed")
+
+    def open_preference_round(
+        self,
+        runs: Iterable[str | HasId],
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[RoundSize],
+    ) -> Coroutine[Any, Any, PreferenceRound]:
+        """Opens a round in which people see two of the runs' responses to an item side by side: `items` pairs."""
+        asked = {"kind": "preference", "runs": [id_of(run) for run in runs], "name": name, **options}
+        return self._create(PreferenceRound, PAIR_ROUNDS, asked, idempotency_key)
+
+    async def preference_rounds(self) -> Sequence[PreferenceRound]:
+        """The newest rounds of preferences."""
+        answer = read_object(await self._connection.request("GET", PAIR_ROUNDS))
+        return read_all(PreferenceRound, answer.get("items"))
+
+    async def preference_round(self, round_id: str) -> PreferenceRound:
+        """A round of preferences as it is now."""
+        return await self._get(PreferenceRound, f"{PAIR_ROUNDS}/{part(round_id)}")
+
+    async def preference_round_items(self, round_id: str) -> Sequence[PairItem]:
+        """The pairs that the round drew, with their names and the probability of each."""
+        answer = read_object(await self._connection.request("GET", f"{PAIR_ROUNDS}/{part(round_id)}/items"))
+        return read_all(PairItem, answer.get("items"))
+
+    async def preference_round_agreement(self, round_id: str) -> PairAgreement:
+        """How far the round's raters agree."""
+        return await self._get(PairAgreement, f"{PAIR_ROUNDS}/{part(round_id)}/agreement")
+
+    def close_preference_round(self, round_id: str) -> Coroutine[Any, Any, PreferenceRound]:
+        """Gives nothing more out."""
+        return self._post(PreferenceRound, f"{PAIR_ROUNDS}/{part(round_id)}/close", {})
+
     async def exclusions(self) -> Sequence[Exclusion]:
         """The raters and rounds that are left out, oldest first."""
         answer = read_object(await self._connection.request("GET", EXCLUSIONS))
@@ -696,6 +911,14 @@ def part(text: str) -> str:
     return quote(text, safe="")
 
 
+PREFERENCE_RUNS = "/v1/preference-runs"
+
+
+def preference_run_path(run: str | HasId) -> str:
+    """The path of a preference run."""
+    return f"{PREFERENCE_RUNS}/{part(id_of(run))}"
+
+
 def batch_path(batch: str | HasId) -> str:
     """The path of a batch."""
     return f"/v1/batches/{part(id_of(batch))}"
@@ -719,6 +942,13 @@ def rating_filter(
 ) -> dict[str, str]:
     """The query that names these ratings."""
     return chosen(item=item, evaluation=evaluation, batch=None if batch is None else id_of(batch), rater=rater)
+
+
+def preference_filter(
+    pair: str | None, round_id: str | None, run: str | HasId | None, rater: str | None
+) -> dict[str, str]:
+    """The query that names these preferences."""
+    return chosen(pair=pair, round=round_id, run=None if run is None else id_of(run), rater=rater)
 
 
 def list_results(run: Results) -> Iterable[Any]:
@@ -864,6 +1094,20 @@ class Client(Blocking):
     results = iterating(AsyncClient.results)
     results_csv = iterating(AsyncClient.results_csv)
     summary = blocking(AsyncClient.summary)
+    prefer = blocking(AsyncClient.prefer)
+    preference = blocking(AsyncClient.preference)
+    compare_runs = blocking(AsyncClient.compare_runs)
+    create_preference_run = blocking(AsyncClient.create_preference_run)
+    estimate_preference_run = blocking(AsyncClient.estimate_preference_run)
+    preference_run = blocking(AsyncClient.preference_run)
+    preference_runs = iterating(AsyncClient.preference_runs)
+    follow_preference_run = iterating(AsyncClient.follow_preference_run, at_once=1)
+    pause_preference_run = blocking(AsyncClient.pause_preference_run)
+    resume_preference_run = blocking(AsyncClient.resume_preference_run)
+    cancel_preference_run = blocking(AsyncClient.cancel_preference_run)
+    erase_preference_run = blocking(AsyncClient.erase_preference_run)
+    preference_results = iterating(AsyncClient.preference_results)
+    preference_summary = blocking(AsyncClient.preference_summary)
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
     get_gate = blocking(AsyncClient.get_gate)
@@ -892,6 +1136,15 @@ class Client(Blocking):
     round_items = blocking(AsyncClient.round_items)
     round_figures = blocking(AsyncClient.round_figures)
     close_round = blocking(AsyncClient.close_round)
+    add_preferences = blocking(AsyncClient.add_preferences)
+    human_preferences = iterating(AsyncClient.human_preferences)
+    remove_preferences = blocking(AsyncClient.remove_preferences)
+    open_preference_round = blocking(AsyncClient.open_preference_round)
+    preference_rounds = blocking(AsyncClient.preference_rounds)
+    preference_round = blocking(AsyncClient.preference_round)
+    preference_round_items = blocking(AsyncClient.preference_round_items)
+    preference_round_agreement = blocking(AsyncClient.preference_round_agreement)
+    close_preference_round = blocking(AsyncClient.close_preference_round)
     exclude = blocking(AsyncClient.exclude)
     include = blocking(AsyncClient.include)
     exclusions = blocking(AsyncClient.exclusions)

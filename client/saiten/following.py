@@ -13,6 +13,7 @@ import httpx
 
 from saiten.connection import MOST_POLL_SECONDS, POLL_SECONDS, Connection, Object, may_pass
 from saiten.core.errors import SaitenError, ServiceRefused, ServiceUnreachable
+from saiten.waiting import read_object
 
 ENDS = frozenset({"completed", "cancelled", "erased"})
 """Events after which there is nothing more to say."""
@@ -50,11 +51,18 @@ async def read_events(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
 
 
 class Follower:
-    """The states of a batch, one by one."""
+    """The states of a batch, or of what is like one at `path`, one by one."""
 
-    def __init__(self, connection: Connection, batch_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        batch_id: str,
+        *,
+        path: str = "/v1/batches",
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
         self._connection = connection
-        self._batch_id = batch_id
+        self._place = f"{path}/{batch_id}"
         self._patience = patience_seconds
         self._last_id: str | None = None
         self._answered = time.monotonic()
@@ -85,7 +93,7 @@ class Follower:
         """The states of one stream of events, as far as it goes. A stream without any is the last one that is tried,
         unless its connection was lost."""
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
-        path = f"/v1/batches/{self._batch_id}/events"
+        path = f"{self._place}/events"
         came = lost = False
         try:
             async with aclosing(self._connection.lines(path, headers=headers, silent_seconds=SILENT_SECONDS)) as lines:
@@ -107,7 +115,7 @@ class Follower:
     async def _ask(self) -> Object | None:
         """The state now; None where the service does not answer, which is waited for."""
         try:
-            state = await self._connection.batch(self._batch_id)
+            state = read_object(await self._connection.request("GET", self._place))
         except (ServiceUnreachable, ServiceRefused) as error:
             passes = not isinstance(error, ServiceRefused) or may_pass(error)
             if not passes or time.monotonic() - self._answered > self._patience:

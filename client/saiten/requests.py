@@ -66,6 +66,33 @@ class BatchOptions(EvaluationOptions, total=False):
     deadline_hours: float
 
 
+class PreferenceOptions(TypedDict, total=False):
+    """How two are compared; what is left out has the service's default."""
+
+    rubric: str
+    aspects: Sequence[str]
+    orders: Literal["both", "random"]
+    judge: Mapping[str, Any]
+    integrity: Literal["flag", "refuse", "judge-twice"]
+    metadata: Mapping[str, str]
+
+
+class PreferenceRunOptions(PreferenceOptions, total=False):
+    """How runs are compared in pairs. The run pauses before the judge's bill passes `budget_usd`."""
+
+    name: str
+    pairs: Literal["all", "baseline", "active"]
+    baseline: str
+    stop: Literal["all", "resolved"]
+    alpha: float
+    budget_calls: int
+    budget_usd: float
+    mode: Literal["live", "provider-batch"]
+    provider_batch: Mapping[str, Any]
+    deadline_hours: float
+    allow_signature_mismatch: bool
+
+
 class ComparisonOptions(TypedDict, total=False):
     """How two batches are compared."""
 
@@ -129,13 +156,18 @@ class AnalysisOptions(TypedDict, total=False):
     records: bool
 
 
-class RoundOptions(TypedDict, total=False):
-    """What a rating round draws, and for how many raters."""
+class RoundSize(TypedDict, total=False):
+    """How much a round draws, and for how many raters."""
 
     items: int
     raters_per_item: int
     items_per_rater: int | None
     seed: int
+
+
+class RoundOptions(RoundSize, total=False):
+    """What a rating round draws, and for how many raters."""
+
     choose: Literal["random", "informative", "stratified", "chosen"]
     positions: Sequence[int]
     aspect: str | None

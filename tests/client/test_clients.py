@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, assert_type
@@ -142,6 +143,26 @@ async def test_every_resource_is_asked(
     assert [one.baseline for one in await client.sequences()] == [before.id]
     assert [one.batch for one in (await client.sequence("nightly")).builds] == [after.asked.id]
     await client.delete_sequence("nightly")
+
+    same = await client.prefer("はい。", "はい。", context=CONTEXT, metadata={"user": "u-2"})
+    assert (await client.preference(same.id)).aspects["overall"].preference == "tie"
+    changed: list[Any] = [{**ITEMS[0], "response": "はい。"}, *ITEMS[1:]]
+    other = await client.run(changed, metadata={"system": "bot-b"})
+    assert (await client.estimate_preference_run([after, other])).candidates == 3
+    summary = await client.compare_runs([after, other], name="pairs", budget_usd=1)
+    assert summary.aspects["overall"].tie == 2
+    duel = await client.preference_run(summary.id)
+    assert (duel.rubric_name, [one.id for one in await client.preference_runs(name="pairs")]) == (
+        after.batch.rubric_name,
+        [duel.id],
+    )
+    assert [row.item for row in await client.preference_results(duel, texts=True)] == ["sea-1", "sea-2", "sea-2"]
+    held = await client.create_preference_run([after, other])
+    for step in (client.pause_preference_run, client.resume_preference_run, client.cancel_preference_run):
+        # It may have ended by now.
+        with suppress(saiten.ServiceRefused):
+            assert (await step(held)).id == held.id
+    await client.erase_preference_run(held)
 
     harsher = await client.run(ITEMS, rubric="ja-dialogue", judge={"samples": 2})
     link = await client.link(harsher.id, after.id)

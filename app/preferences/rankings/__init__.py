@@ -1,0 +1,1 @@
+"""Which system is better: rankings of systems by preferences, and leaderboards."""

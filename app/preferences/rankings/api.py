@@ -1,0 +1,89 @@
+"""`/v1/analyses/ranking`: systems ranked by preferences."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from saiten.core.messages import Message
+from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.validation import validate
+from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
+from saiten_server.platform.web.dependencies import Serving, answer_in_language
+from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, reads, write_ndjson
+from saiten_server.preferences.rankings.service import RankingService, rank_text
+from saiten_server.preferences.rankings.values import Ranking, RankingRequest
+
+router = APIRouter(tags=["analyses"])
+
+CSV = "text/csv"
+PLAIN_NUMBER = re.compile(r"\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
+NUMBERS = frozenset({"alpha", "penalty"})
+OPTIONS = frozenset({"alpha", "ties", "clusters", "by", "penalty"})
+
+RECORDS = [
+    {"item": "sea-1", "dialogue": "sea", "a": "bot-a", "b": "bot-b", "winner": "a"},
+    {"item": "sea-1", "dialogue": "sea", "a": "bot-b", "b": "bot-a", "winner": "tie"},
+]
+RANKING_BODY = {
+    JSON: form(RankingRequest, {"data": RECORDS, "alpha": 0.05}),
+    NDJSON: {
+        "schema": {**STREAM, "description": "one preference per line; options go in the query"},
+        "example": write_ndjson(*RECORDS),
+    },
+    CSV: {
+        "schema": {
+            **STREAM,
+            "description": "columns `item`, `a`, `b`, `winner`; `dialogue`, `rater`, `length_a`, `length_b` and "
+            "`covariate:NAME`",
+        },
+        "example": "item,dialogue,a,b,winner\nsea-1,sea,bot-a,bot-b,a\n",
+    },
+}
+
+
+@router.post(
+    "/v1/analyses/ranking",
+    summary="Rank systems by preferences",
+    responses={200: {"model": Ranking}, **PROBLEMS},
+    openapi_extra=reads(RANKING_BODY),
+)
+async def rank_systems(request: Request, container: Serving) -> Response:
+    """Ranks systems by `data`, by the ratings of stored `runs`, or by a `preference_run`.
+
+    A record is one look: `a` was shown before `b`, and both orders of an item are two records. Records with a `rater`
+    are people's; with the judge's beside them, `corrected` is what people would say. The unit of all intervals is the
+    dialogue or the item.
+    """
+    limits: Limits = request.app.state.limits
+    media_type = require_media_type(request.headers, JSON, NDJSON, CSV)
+    # A JSON document is parsed in one piece, so its limit is lower than that of lines.
+    most = limits.body_bytes if media_type == JSON else limits.analysis_bytes
+    body = await receive(request, most, request.app.state.body_timeout_seconds)
+    if media_type == JSON:
+        for option in request.query_params:
+            raise InvalidRequest(Message("options-in-body"), pointer=f"/query/{option[:64]}")
+        asked = await decode_as(RankingRequest, body, limits, unlimited=("data",))
+        work = await container.find(RankingService).prepare(request.state.project, asked)
+        return await answer_in_language(request, container, await container.comparison.compute(work))
+    asked = validate(RankingRequest, read_options(request), limits)
+    ranking = await container.comparison.compute(lambda: rank_text(asked, body, csv=media_type == CSV))
+    return await answer_in_language(request, container, ranking)
+
+
+def read_options(request: Request) -> dict[str, Any]:
+    """The options in the query as JSON values. Raises InvalidRequest for an unknown or repeated option."""
+    found: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        where = f"/query/{name[:64]}"
+        if name not in OPTIONS:
+            raise InvalidRequest(Message("option-unknown"), pointer=where)
+        if name in found:
+            raise InvalidRequest(Message("given-twice"), pointer=where)
+        if name in NUMBERS and not PLAIN_NUMBER.fullmatch(text):
+            raise InvalidRequest(Message("must-be-number"), pointer=where)
+        found[name] = float(text) if name in NUMBERS else text
+    return found

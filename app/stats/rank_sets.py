@@ -1,0 +1,235 @@
+"""Which ranks systems can have: strengths with what all pairs of systems, tested together, leave open.
+
+A pair is resolved where its p, by Holm's (1979) method over all pairs of systems, is below α: then all resolved pairs
+are right with probability 1 − α, whichever they are. Of N systems, one that b are surely better and w surely worse than
+can have each rank from 1 + b to N − w, and is tied with the best where b is 0 (Chatzi et al. 2024, arXiv 2402.17826,
+have the same sets from a confidence region). So the best is among those tied with the best with probability 1 − α.
+
+Systems that nobody connects, directly or through others, are not compared. Where all between two groups was won by one
+of them (a system that never wins is such a group), how much better it is has no finite estimate: strengths are given
+within each group, and pairs between groups are tested by the signs of their clusters' sums, which needs no estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.special import expit, stdtr
+
+from saiten_server.stats.observations import Floats, Integers, Mask
+from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
+from saiten_server.stats.strengths import Strengths, Ties, estimate_strengths
+
+FEWEST_CLUSTERS = 8
+"""Below which intervals by sandwich were not found to hold."""
+
+SIGN_WINS = 2.0
+"""Two-sided: a group of k clusters that all agree has p = 2 · 2^(−k)."""
+
+Estimate = Callable[[ShownPairs], Strengths]
+
+
+@dataclass(frozen=True)
+class RankSets:
+    """Of N systems. `strengths` have shape (N,), NaN where there is none, with mean 0 within each group; `errors` are
+    their standard errors and `freedom` t's degrees of freedom. `p` has shape (N, N), 1 where nothing is known.
+    `better[i, j]` says that i is surely better than j. `rank` is by the estimate, `lowest` and `highest` are the ranks
+    that cannot be excluded, from 1. `components` are the systems that somebody connects; `group` numbers those whose
+    strengths have one scale. `fits` are the groups' estimates with their members."""
+
+    strengths: Floats
+    errors: Floats
+    freedom: Floats
+    p: Floats
+    better: Mask
+    rank: Integers
+    lowest: Integers
+    highest: Integers
+    components: tuple[tuple[int, ...], ...]
+    group: Integers
+    never_wins: Mask
+    never_loses: Mask
+    fits: tuple[tuple[Integers, Strengths], ...]
+    clusters: int
+
+    @property
+    def tied_with_best(self) -> Mask:
+        """Which systems none is surely better than, shape (N,)."""
+        return ~self.better.any(axis=0)
+
+    @property
+    def main(self) -> Strengths | None:
+        """The estimate of the largest group: its terms are those of the ranking."""
+        return max(self.fits, key=lambda fit: len(fit[0]))[1] if self.fits else None
+
+
+def rank_systems(pairs: ShownPairs, *, alpha: float = 0.05, ties: Ties = "davidson", penalty: float = 0.0) -> RankSets:
+    """The rank sets of systems that were compared. With a penalty all have strengths, on one scale."""
+
+    def estimate(own: ShownPairs) -> Strengths:
+        return estimate_strengths(own, ties=ties, penalty=penalty)
+
+    return combine_groups(pairs, estimate, alpha=alpha, joined=penalty > 0)
+
+
+def combine_groups(pairs: ShownPairs, estimate: Estimate, *, alpha: float, joined: bool = False) -> RankSets:
+    """The rank sets with the strengths that `estimate` finds for each group of systems."""
+    size = len(pairs.systems)
+    outcomes = pairs.count_outcomes()
+    beats = (outcomes[..., 0] > 0) | (outcomes[..., 1] > 0)
+    component = connected_components(beats, directed=False)[1]
+    group = np.zeros(size, dtype=np.int64) if joined else connected_components(beats, connection="strong")[1]
+    clusters = number_clusters(pairs)[1]
+    strengths, errors, freedom = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
+    p, fits = np.ones((size, size)), []
+    known = clusters >= FEWEST_CLUSTERS
+    for number in range(int(group.max()) + 1):
+        members = np.flatnonzero(group == number)
+        own = pairs.among(members)
+        if len(members) < 2 or np.all(own.choice == TIE) or number_clusters(own)[1] < 2:
+            continue
+        found = estimate(own)
+        fits.append((members, found))
+        strengths[members] = found.values
+        errors[members], freedom[members] = found.errors, found.freedom
+        if known:
+            p[np.ix_(members, members)] = compare_strengths(found)
+    if known:
+        between_groups(pairs, group, p)
+    order = order_systems(beats, group, strengths)
+    better = (adjust_holm(p) < alpha) & order
+    return RankSets(
+        strengths=strengths,
+        errors=errors,
+        freedom=freedom,
+        p=p,
+        better=better,
+        rank=1 + count_above(order, component),
+        lowest=1 + better.sum(axis=0),
+        highest=np.bincount(component)[component] - better.sum(axis=1),
+        components=tuple(tuple(np.flatnonzero(component == one).tolist()) for one in range(int(component.max()) + 1)),
+        group=group,
+        never_wins=~beats.any(axis=1),
+        never_loses=~beats.any(axis=0),
+        fits=tuple(fits),
+        clusters=clusters,
+    )
+
+
+def compare_strengths(found: Strengths) -> Floats:
+    """The p of each pair's difference, two-sided, shape (systems, systems); 1 on the diagonal."""
+    difference = found.values[:, None] - found.values[None, :]
+    own = np.diagonal(found.covariance)
+    error = np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * found.covariance, 0.0))
+    freedom = np.minimum(found.freedom[:, None], found.freedom[None, :])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(error > 0, np.abs(difference) / error, 0.0)
+    p: Floats = np.where(freedom >= 1, 2 * stdtr(np.maximum(freedom, 1.0), -statistic), 1.0)
+    np.fill_diagonal(p, 1.0)
+    return p
+
+
+def between_groups(pairs: ShownPairs, group: Integers, p: Floats) -> None:
+    """Sets the p of pairs of systems of different groups that were compared: all that was decided between them was won
+    by one of the two."""
+    apart = (group[pairs.first] != group[pairs.second]) & (pairs.choice != TIE)
+    if not apart.any():
+        return
+    own = pairs.within(apart)
+    clusters = int(own.cluster.max()) + 1
+    agreeing = np.bincount(np.unique(own.pair * clusters + own.cluster) // clusters, minlength=p.size)
+    for key in np.flatnonzero(agreeing):
+        one, other = divmod(int(key), len(p))
+        p[one, other] = p[other, one] = min(1.0, SIGN_WINS * 0.5 ** int(agreeing[key]))
+
+
+def order_systems(beats: Mask, group: Integers, strengths: Floats) -> Mask:
+    """Whether i is better than j by the estimates: by their strengths in one group; else where wins and ties lead from
+    i to j, and none back. Shape (systems, systems)."""
+    reached = reach(beats)
+    same = group[:, None] == group[None, :]
+    with np.errstate(invalid="ignore"):
+        stronger = strengths[:, None] > strengths[None, :]
+    found: Mask = np.where(same, stronger, reached & ~reached.T)
+    return found
+
+
+def reach(beats: Mask) -> Mask:
+    """Which systems wins lead to from which, shape (systems, systems)."""
+    found = beats.copy()
+    for _ in range(len(beats).bit_length()):
+        found = found | ((found.astype(np.float32) @ found.astype(np.float32)) > 0)
+    return found
+
+
+def count_above(order: Mask, component: Integers) -> Integers:
+    """How many systems of its own component are better than each."""
+    counted: Integers = (order & (component[:, None] == component[None, :])).sum(axis=0)
+    return counted
+
+
+def adjust_holm(p: Floats) -> Floats:
+    """Each pair's p adjusted for all pairs of systems (Holm 1979), shape (systems, systems)."""
+    rows, columns = np.triu_indices(len(p), 1)
+    found = np.ones_like(p)
+    own = p[rows, columns]
+    if not len(own):
+        return found
+    order = np.argsort(own, kind="stable")
+    adjusted = np.empty(len(own))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(own[order] * np.arange(len(own), 0, -1)))
+    found[rows, columns] = found[columns, rows] = adjusted
+    return found
+
+
+def list_resolved(sets: RankSets) -> list[tuple[int, int, float]]:
+    """The resolved pairs, better and worse, each with its adjusted p; the surest first."""
+    adjusted = adjust_holm(sets.p)
+    found = [(int(i), int(j), float(adjusted[i, j])) for i, j in np.argwhere(sets.better)]
+    return sorted(found, key=lambda one: one[2])
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Pairs of systems on one item that one judge or rater saw in both orders: of each cluster how many, and in how
+    many the two answers agreed; shapes (clusters,). `ties` are those with two ties, `opposed` those in which each order
+    was answered for another system."""
+
+    counts: Floats
+    agreed: Floats
+    ties: int
+    opposed: int
+
+
+def compare_orders(pairs: ShownPairs) -> Consistency:
+    """How far answers depend on the order. Of several looks in one order the first counts."""
+    cluster, clusters = number_clusters(pairs)
+    base = len(pairs.systems) ** 2
+    key = (pairs.item * base + pairs.pair) * (int(pairs.rater.max(initial=-1)) + 2) + pairs.rater + 1
+    ahead = pairs.first < pairs.second
+    answer = np.where(ahead, pairs.choice, np.choose(pairs.choice, [SECOND, FIRST, TIE]))
+    one, of_one = np.unique(key[ahead], return_index=True)
+    other, of_other = np.unique(key[~ahead], return_index=True)
+    _, mine, theirs = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    first, second = answer[ahead][of_one[mine]], answer[~ahead][of_other[theirs]]
+    units = cluster[ahead][of_one[mine]]
+    agreed = first == second
+    return Consistency(
+        counts=np.bincount(units, minlength=clusters).astype(np.float64),
+        agreed=np.bincount(units, weights=agreed, minlength=clusters),
+        ties=int(np.sum(agreed & (first == TIE))),
+        opposed=int(np.sum((first != second) & (first != TIE) & (second != TIE))),
+    )
+
+
+def share_preferred(strengths: Sequence[float], tie: float | None, ties: Ties = "davidson") -> float:
+    """The chance that the first of two strengths is preferred, a tie counting half; `tie` is log ν or log δ."""
+    odds = strengths[0] - strengths[1]
+    even = 0.0 if tie is None else float(np.exp(tie))
+    if ties == "ordinal":
+        return float(expit(odds - even) + expit(odds + even)) / 2
+    up, down = float(np.exp(odds / 2)), float(np.exp(-odds / 2))
+    return (up + even / 2) / (up + down + even)

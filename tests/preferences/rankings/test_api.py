@@ -1,0 +1,168 @@
+"""`/v1/analyses/ranking`: every source, every form, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from saiten_server.stats.shown_pairs import ShownPairs
+from tests.support.posted import NDJSON, make_context, make_item
+from tests.support.preferences import PreferenceWorld, draw_pairs
+from tests.support.waiting import LIMIT_SECONDS
+
+WORLD = PreferenceWorld((-1.2, 0.0, 1.2), position=0.3, nu=0.5, alike=0.3)
+PATH = "/v1/analyses/ranking"
+WINNERS = ("a", "b", "tie")
+
+
+def list_records(pairs: ShownPairs, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"item": f"i{item}", "a": pairs.systems[a], "b": pairs.systems[b], "winner": WINNERS[choice], **more}
+        for a, b, choice, item in zip(
+            *(part.tolist() for part in (pairs.first, pairs.second, pairs.choice, pairs.item)), strict=True
+        )
+    ]
+
+
+RECORDS = list_records(draw_pairs(WORLD, 60, np.random.default_rng(1)))
+
+
+async def ask(client: httpx.AsyncClient, body: Any, **headers: str) -> httpx.Response:
+    return await client.post(PATH, json=body, headers=headers)
+
+
+async def test_a_ranking_has_all_that_the_contract_names(client: httpx.AsyncClient) -> None:
+    response = await ask(client, {"data": RECORDS})
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert [*found["systems"]] == ["s2", "s1", "s0"]
+    best = found["systems"]["s2"]
+    assert best["interval"][0] < 1.2 < best["interval"][1]
+    assert (best["rank"], best["rank_interval"]) == (1, [1, 1])
+    assert best["wins"] + best["losses"] + best["ties"] == 240
+    assert sum(one["strength"] for one in found["systems"].values()) == pytest.approx(0, abs=1e-9)
+    assert found["tied_with_best"] == ["s2"]
+    assert {(one["better"], one["worse"]) for one in found["resolved"]} == {("s2", "s1"), ("s2", "s0"), ("s1", "s0")}
+    assert found["position_effect"]["interval"][0] < 0.3 < found["position_effect"]["interval"][1]
+    assert 0.3 < found["tie_parameter"] < 0.8
+    assert 0 < found["position_consistency"] < 1
+    assert found["components"] == [["s0", "s1", "s2"]] or sorted(found["components"][0]) == ["s0", "s1", "s2"]
+    assert found["length_effect"] is None
+    assert found["corrected"] is None
+
+
+async def test_lines_and_tables_say_the_same(client: httpx.AsyncClient) -> None:
+    plain = (await ask(client, {"data": RECORDS, "alpha": 0.1, "ties": "ordinal", "clusters": "item"})).json()
+    body = "".join(json.dumps(one) + "\n" for one in RECORDS)
+    query = "?alpha=0.1&ties=ordinal&clusters=item"
+    lines = await client.post(PATH + query, content=body.encode(), headers=NDJSON)
+    table = "item,a,b,winner\n" + "".join(",".join(one.values()) + "\n" for one in RECORDS)
+    rows = await client.post(PATH + query, content=table.encode(), headers={"Content-Type": "text/csv"})
+    assert lines.json() == rows.json() == plain
+
+
+async def test_peoples_preferences_correct_the_judges(client: httpx.AsyncClient) -> None:
+    by_people = draw_pairs(PreferenceWorld((-0.4, 0.0, 0.4)), 40, np.random.default_rng(2))
+    people = list_records(by_people, rater="r1")
+    found = (await ask(client, {"data": RECORDS + people})).json()
+    assert found["by"] == "judge"
+    assert found["corrected"]["by"] == "people"
+    assert 0 <= found["corrected"]["weight"] <= 1
+    assert found["corrected"]["systems"]["s2"]["strength"] < found["systems"]["s2"]["strength"] - 0.3
+    alone = (await ask(client, {"data": RECORDS + people, "by": "people"})).json()
+    assert alone["raters"] == 1
+    assert alone["looks"] == 240
+    few = (await ask(client, {"data": RECORDS + people[:30]}, **{"Accept-Language": "ja"})).json()
+    assert few["corrected"] is None
+    assert "15" in few["refused"]
+
+
+async def test_length_is_controlled_and_both_are_shown(client: httpx.AsyncClient) -> None:
+    rng = np.random.default_rng(3)
+    padded = [{**one, "length_a": 100 + 60 * (one["a"] == "s0") + int(rng.integers(40)), "length_b": 100 + 60 * (one["b"] == "s0") + int(rng.integers(40))} for one in RECORDS]  # fmt: skip
+    found = (await ask(client, {"data": padded})).json()
+    assert found["length_effect"] is not None
+    assert found["length_effect_interval"][0] < found["length_effect"] < found["length_effect_interval"][1]
+    plain = (await ask(client, {"data": RECORDS})).json()
+    assert found["without_covariates"]["s1"]["strength"] == plain["systems"]["s1"]["strength"]
+
+
+@pytest.mark.parametrize(
+    ("records", "note"),
+    [
+        (RECORDS[:1], "ranking-few-clusters"),
+        ([{**one, "winner": "a" if one["a"] == "s2" else "b" if one["b"] == "s2" else one["winner"]} for one in RECORDS], "ranking-not-one-scale"),
+        (RECORDS + [{**one, "a": one["a"] + "x", "b": one["b"] + "x"} for one in RECORDS], "ranking-unconnected"),
+        ([{**one, "winner": "a"} for one in RECORDS], "ranking-term-infinite"),
+        ([{**one, "winner": "tie"} for one in RECORDS], None),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_estimated_is_said(client: httpx.AsyncClient, records: Any, note: str | None) -> None:
+    response = await ask(client, {"data": records})
+    assert response.status_code == 200, response.text
+    found = response.json()
+    codes = [one["code"] for one in found.get("messages", {}).get("notes", [])]
+    assert note is None or note in codes
+    for one in found["systems"].values():
+        assert one["strength"] is None or abs(one["strength"]) < 20
+        assert (one["strength"] is None) == ("strength" in one["undefined"])
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "ranking-source-missing"),
+        ({"data": [{**RECORDS[0], "winner": "nobody"}]}, "fault-at"),
+        ({"data": RECORDS, "by": "people"}, "ranking-nobody-answered"),
+        ({"runs": ["ba_1", "ba_1"]}, None),
+        ({"runs": ["ba_1"]}, None),
+        ({"data": RECORDS, "preference_run": "ba_1"}, None),
+        ({"data": [{"item": "i", "a": f"s{n}", "b": "x", "winner": "a"} for n in range(300)]}, "fault-at"),
+    ],
+)
+async def test_what_does_not_fit_is_refused(client: httpx.AsyncClient, body: Any, code: str | None) -> None:
+    response = await ask(client, body)
+    assert response.status_code == 422, response.text
+    assert code is None or response.json()["code"] == code or response.json()["message"] == code
+
+
+@pytest.mark.parametrize("query", ["?alpha=x", "?runs=ba_1", "?alpha=.1&alpha=.2", "?by=nobody"])
+async def test_options_of_lines_are_checked(client: httpx.AsyncClient, query: str) -> None:
+    response = await client.post(PATH + query, content=b"{}\n", headers=NDJSON)
+    assert response.status_code == 422
+
+
+async def test_runs_are_ranked_by_their_ratings(client: httpx.AsyncClient) -> None:
+    runs = []
+    for system, end in (("long", "海まで行って、夕方まで泳ぎました。とても楽しかったです。"), ("short", "海。")):
+        items = [make_item(number, context=make_context(number), response=f"はい、{end}") for number in range(10)]
+        body = {"name": system, "metadata": {"system": system}, "items": items}
+        runs.append((await client.post("/v1/batches", json=body)).json()["id"])
+    await wait_for(client, runs)
+    response = await ask(client, {"runs": runs})
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert {*found["systems"]} == {"long", "short"}
+    assert found["looks"] == 10
+    assert found["position_effect"] is None
+    unknown = await ask(client, {"runs": runs, "aspect": "grace"})
+    assert unknown.status_code == 422
+    missing = await ask(client, {"runs": [runs[0], "ba_none"]})
+    assert missing.status_code == 404
+
+
+async def wait_for(client: httpx.AsyncClient, runs: list[str]) -> None:
+    import asyncio
+
+    async with asyncio.timeout(LIMIT_SECONDS):
+        for run in runs:
+            while (await client.get(f"/v1/batches/{run}")).json()["status"] != "completed":
+                await asyncio.sleep(0.02)
+
+
+async def test_a_preference_run_that_is_not_there(client: httpx.AsyncClient) -> None:
+    assert (await ask(client, {"preference_run": "ba_none"})).status_code == 404
