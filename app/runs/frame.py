@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -217,7 +217,10 @@ def make_frame(
     """A run of so many results from the columns that are known, by name; what is not known is absent."""
     if unknown := columns.keys() - COLUMNS.keys():
         raise TypeError(f"a run has no column {unknown}")
-    found: dict[str, Any] = {name: np.full(count, one.absent, dtype=one.dtype) for name, one in COLUMNS.items()}
+    # What is absent takes no memory, and nothing writes into a frame.
+    found: dict[str, Any] = {
+        name: np.broadcast_to(np.array(one.absent, dtype=one.dtype), count) for name, one in COLUMNS.items()
+    }
     found |= {name: np.asarray(given, dtype=COLUMNS[name].dtype) for name, given in columns.items()}
     return RunFrame(labels=tuple(labels), values=values, ratings=ratings or {}, faults=tuple(faults), **found)
 
@@ -246,6 +249,26 @@ def join_columns(parts: Sequence[Mapping[Any, Floats]], sizes: Sequence[int]) ->
     nothing = [np.full(size, np.nan) for size in sizes]
     keys = dict.fromkeys(chain.from_iterable(parts))
     return {key: np.concatenate([part.get(key, own) for part, own in zip(parts, nothing, strict=True)]) for key in keys}
+
+
+class LoadedColumns(Mapping[Any, Floats]):
+    """Columns that are made anew whenever one is looked at, for a run whose values do not fit into memory together.
+    `loaders` make each by its key."""
+
+    def __init__(self, loaders: Mapping[Any, Callable[[], Floats]]) -> None:
+        self._loaders = loaders
+
+    def __getitem__(self, key: Any) -> Floats:
+        return self._loaders[key]()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._loaders
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._loaders)
+
+    def __len__(self) -> int:
+        return len(self._loaders)
 
 
 class FrameRows:

@@ -17,8 +17,9 @@ from pydantic_core import from_json
 
 from saiten_server.core.batch import BatchStatus, Counts, Failure
 from saiten_server.core.conversation import CODES, KIND_CODES, Conversation, FaultyTurns, list_faulty
+from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import JudgeReplyInvalid
-from saiten_server.core.evaluation import AspectResult, Evaluation, Usage
+from saiten_server.core.evaluation import AspectResult, ConversationRequest, Evaluation, Record, Usage
 from saiten_server.core.model import Value, listed
 from saiten_server.core.reliability import Reliability
 from saiten_server.core.sentences import Sentence, Telling
@@ -122,6 +123,14 @@ def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: Faul
         faulty=faulty,
         spread=measure_spread(aspects.values()),
     )
+
+
+def measure_record(record: Record) -> ResultFigures:
+    """The figures of a record's evaluation, with what its request tells of it."""
+    evaluation, request = record.evaluation, record.request
+    if isinstance(request, ConversationRequest):
+        return measure_evaluation(evaluation, None, find_faulty(evaluation, request))
+    return measure_evaluation(evaluation, digest_context(request.context))
 
 
 def measure_spread(results: Iterable[AspectResult]) -> float | None:

@@ -15,8 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.conversation import ANY_CODE, FINDING, FaultyTurns
-from saiten_server.core.dialogue import digest_context
-from saiten_server.core.evaluation import ConversationRequest
 from saiten_server.core.model import key_of
 from saiten_server.core.sentences import in_english
 from saiten_server.platform.sql.tables import MOST_MEASURES, evaluations, result_figures
@@ -25,10 +23,9 @@ from saiten_server.runs.summary import (
     COMPACT,
     MeasureKey,
     ResultFigures,
-    find_faulty,
     flat_name,
-    measure_evaluation,
     measure_failure,
+    measure_record,
 )
 from saiten_server.runs.work import FinishedCandidate
 from saiten_server.scoring.store import read_candidate, read_evaluation, read_trace
@@ -79,11 +76,7 @@ def find_figures(finished: FinishedCandidate) -> ResultFigures:
     """The figures of a candidate's result."""
     if finished.record is None:
         return measure_failure(finished.failure or UNSAID)
-    request = finished.record.request
-    evaluation = finished.record.evaluation
-    if isinstance(request, ConversationRequest):
-        return measure_evaluation(evaluation, None, find_faulty(evaluation, request))
-    return measure_evaluation(evaluation, digest_context(request.context))
+    return measure_record(finished.record)
 
 
 def describe_result(finished: FinishedCandidate, status: str, batch: Row[Any], now: datetime) -> dict[str, Any]:
