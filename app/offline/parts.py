@@ -37,8 +37,8 @@ FLUSH_ROWS = 2_000
 FLUSH_SECONDS = 10.0
 """How much a process may lose where it is killed: rows that are finished, and not yet written."""
 
-SETTLE_ROWS = 100_000
-"""Rows that are put together: of a rubric with ten aspects some 50 MB."""
+SETTLE_ROWS = 25_000
+"""Rows that are put together: of a rubric with ten aspects some 20 MB."""
 
 FEW_FILES = 16
 """Small files of one prefix from which on they are put together."""
@@ -114,12 +114,12 @@ class Output:
                 for group in group_parts(small, self._count_rows):
                     self.replace(group)
 
-    def replace(self, paths: Sequence[str], tables: Sequence[pa.Table] | None = None) -> None:
-        """Writes what these files hold, `tables` where it is at hand, by prefix, and then removes the files."""
+    def replace(self, paths: Sequence[str]) -> None:
+        """Writes what these files hold by prefix, and then removes them."""
         import pyarrow as pa
 
-        held = [self._read(path) for path in paths] if tables is None else tables
-        for prefix, table in split_by_prefix(drop_repeated(pa.concat_tables(held))):
+        tables = [self._read(path) for path in paths]
+        for prefix, table in split_by_prefix(drop_repeated(pa.concat_tables(tables))):
             self.write(table, f"prefix={prefix}")
         for path in paths:
             with self._writing(path):
@@ -247,8 +247,7 @@ class Writer:
         self._rows: list[Any] = []
         self._flushed_at = time.monotonic()
         self._paths: list[str] = []
-        self._held: list[pa.Table] = []
-        self._held_rows = 0
+        self._written = 0
 
     def add(self, row: Any) -> None:
         """Takes a finished row, and writes those that wait if they are many, or have waited for long."""
@@ -262,13 +261,11 @@ class Writer:
         if not self._rows:
             return
         rows, self._rows = self._rows, []
-        table = self._make_table(rows)
-        self._paths.append(self._output.write(table))
-        self._held.append(table)
-        self._held_rows += len(rows)
-        if self._held_rows >= SETTLE_ROWS:
-            self._output.replace(self._paths, self._held)
-            self._paths, self._held, self._held_rows = [], [], 0
+        self._paths.append(self._output.write(self._make_table(rows)))
+        self._written += len(rows)
+        if self._written >= SETTLE_ROWS:
+            self._output.replace(self._paths)
+            self._paths, self._written = [], 0
 
 
 class KeyIndex:
