@@ -133,7 +133,19 @@ class Source:
                     yield Cells(f"{block.path}, row group {group}, row {place}", value)
                     place += 1
 
+    def count_lines(self, block: Block) -> int:
+        """The rows of lines, which are not parsed. Raises BlockUnreadable."""
+        try:
+            return sum(1 for _ in self._list_lines(block))
+        except (OSError, ValueError, EOFError, MemoryError, RuntimeError) as error:
+            message = Message("offline-block-unreadable", where=block.say(), reason=explain(error))
+            raise BlockUnreadable(message) from error
+
     def _read_lines(self, block: Block) -> Iterator[Cells]:
+        return (read_line(f"{block.path}, byte {position}", line) for position, line in self._list_lines(block))
+
+    def _list_lines(self, block: Block) -> Iterator[tuple[int, bytes]]:
+        """The lines that begin in the block, with where they do."""
         filesystem, _ = open_filesystem(self.url)
         with filesystem.open(block.path, "rb", compression="infer" if block.packed else None) as opened:
             file = opened if block.packed else io.BufferedReader(opened, 1 << 20)
@@ -146,7 +158,7 @@ class Source:
                 if not line:
                     return
                 if line.strip():
-                    yield read_line(f"{block.path}, byte {position}", line)
+                    yield position, line
                 position += len(line)
 
 

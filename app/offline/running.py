@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from saiten.core.messages import Message, read_value, value_as_json
@@ -13,9 +14,10 @@ from saiten_server.core.evaluation import Usage
 from saiten_server.core.model import key_of
 from saiten_server.offline.frame_files import ScoredRow
 from saiten_server.offline.inputs import Block, BlockUnreadable, Source
+from saiten_server.offline.judging import LocalBudget
 from saiten_server.offline.parts import KeyIndex, Output, Writer
 from saiten_server.offline.rows import Row
-from saiten_server.offline.scorer import Scorer
+from saiten_server.offline.scorer import Scorer, Shared
 
 MOST_FAULTS = 100
 """Faults of files that are told; all are counted."""
@@ -136,7 +138,13 @@ def list_new_rows(job: Job, blocks: Iterable[Block], index: KeyIndex, tally: Tal
 
 
 def score_blocks(
-    job: Job, blocks: Iterable[Block], index: KeyIndex, writer: Writer, tally: Tally, advance: Callable[[], None]
+    job: Job,
+    blocks: Iterable[Block],
+    *,
+    index: KeyIndex,
+    writer: Writer,
+    tally: Tally,
+    advance: Callable[[], None] = lambda: None,
 ) -> None:
     """Scores what is new in the blocks. `advance` is called after each result. What is finished is written even where
     an error stops the run, which is raised then."""
@@ -149,14 +157,18 @@ def score_blocks(
         writer.flush()
 
 
-def run_here(job: Job, blocks: Iterable[Block], tally: Tally, advance: Callable[[], None]) -> None:
+def run_here(
+    job: Job, blocks: Iterable[Block], tally: Tally, advance: Callable[[], None], *, budget_usd: float | None = None
+) -> None:
     """Scores everything in this process. Raises the error that stops the run; `tally` says what was done before."""
     output = job.open_output()
     output.begin(job.scorer.described)
     output.settle()
-    index = KeyIndex(output.read_keys())
+    index, writer = KeyIndex(output.read_keys()), Writer(output, job.scorer.make_table)
+    open_budget = None if budget_usd is None else partial(LocalBudget, budget_usd)
+    job = replace(job, scorer=job.scorer.sharing(Shared(open_budget=open_budget), helpers=True))
     try:
-        score_blocks(job, blocks, index, Writer(output, job.scorer.make_table), tally, advance)
+        score_blocks(job, blocks, index=index, writer=writer, tally=tally, advance=advance)
     finally:
         job.scorer.close()
     output.settle()

@@ -8,6 +8,7 @@ for group in range(source.num_row_groups):
 from __future__ import annotations
 
 import asyncio
+import copy
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from saiten_server.offline.rows import Row, RowReading
     from saiten_server.platform.flow_state import FlowState
     from saiten_server.platform.settings import Settings
+    from saiten_server.scoring.evaluate import ScoringContext
 
 SECRETS = frozenset({"openai_api_key", "deepl_api_key", "api_key", "redis_url", "database_url"})
 """Settings that hold keys or passwords: they come from the environment of the process that scores, and from nowhere
@@ -115,9 +117,14 @@ class Scorer:
         return self._open().described
 
     @property
-    def context(self) -> Any:
-        """The `ScoringContext` of this process."""
+    def context(self) -> ScoringContext:
+        """The services of this process."""
         return self._open().context
+
+    @property
+    def exact_options(self) -> BatchOptions:
+        """The options that rows are scored with: the rubric by its version, and no relevance of conversations."""
+        return self._open().options
 
     def read(self, table: pa.Table, where: str = "table") -> Iterator[Row]:
         """The table's rows. Raises InvalidRequest, which names `where`, if it lacks columns."""
@@ -163,6 +170,12 @@ class Scorer:
             opened.cancel(tasks)
         if error is not None:
             raise error
+
+    def sharing(self, shared: Shared, *, helpers: bool = False) -> Scorer:
+        """The same scorer as one of several that share these; with `helpers`, processes look through conversations."""
+        made = copy.copy(self)
+        made._shared, made._helpers = shared, helpers
+        return made
 
     def close(self) -> None:
         """Closes what this process has opened. The next table opens it again."""
@@ -217,8 +230,8 @@ class Runtime:
         if self.rubric.unit == "conversation":
             options = options.model_copy(update={"relevance": None})
         # By its exact version, so that a newer one does not become part of the same run.
-        self._options = options.model_copy(update={"rubric": self.rubric.name})
-        self.described = describe_settings(self._options, self.rubric, self._settings)
+        self.options = options.model_copy(update={"rubric": self.rubric.name})
+        self.described = describe_settings(self.options, self.rubric, self._settings)
         self.signature = digest_settings(self.described)
         self.places = places_of(self._settings.judge_concurrency)
         self._stack = AsyncExitStack()
@@ -232,8 +245,8 @@ class Runtime:
             raise
 
     @property
-    def context(self) -> Any:
-        """The ScoringContext."""
+    def context(self) -> ScoringContext:
+        """The services of this process."""
         return self._judging.context
 
     def begin(self, rows: Sequence[Row], tasks: set[asyncio.Task[None]], done: queue.SimpleQueue[Outcome]) -> None:
@@ -285,7 +298,7 @@ class Runtime:
 
         context = await open_context(self._settings, self._stack, shared, helpers=helpers)
         budget = shared.open_budget() if shared.open_budget else None
-        judging = Judging(self._options, self.rubric, context, budget=budget)
+        judging = Judging(self.options, self.rubric, context, budget=budget)
         self._stack.push_async_callback(judging.close)
         return judging
 
@@ -307,8 +320,8 @@ CACHED_REPLIES = 10_000
 """Replies that a process keeps, so that equal texts under several ids are judged once. With Redis all share them."""
 
 
-async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared, *, helpers: bool) -> Any:
-    """The ScoringContext of a process that has no database. Raises SettingsInvalid."""
+async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared, *, helpers: bool) -> ScoringContext:
+    """The services of a process that has no database. Raises SettingsInvalid."""
     from prometheus_client import CollectorRegistry
 
     from saiten_server.platform.telemetry import Telemetry, open_no_span
