@@ -75,10 +75,10 @@ def command(
 ) -> None:
     """Score the rows of Parquet or NDJSON files into Parquet files, without a service.
 
-    INPUT is a file, a folder or a pattern, OUTPUT a folder, both by path or fsspec URL (s3://…, gs://…). A row is an item
-    as batches hold it: the columns id, context and response (or responses), or id and turns, with metadata and dialogue.
-    What is finished in OUTPUT is not scored again: after a kill, or with more rows, the same call goes on. Another
-    rubric, judge or option has a folder of its own there.
+    INPUT is a file, a folder or a pattern, OUTPUT a folder, both by path or fsspec URL (s3://…, gs://…). A row is an
+    item as batches hold it: the columns id, context and response (or responses), or id and turns, with metadata and
+    dialogue. What is finished in OUTPUT is not scored again: after a kill, or with more rows, the same call goes on.
+    Another rubric, judge or option has a folder of its own there.
 
     `saiten offline plan` with the same options tells rows, calls, tokens, money and hours, and scores nothing.
 

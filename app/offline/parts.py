@@ -70,14 +70,14 @@ class Output:
         if not self._filesystem.exists(f"{self.folder}/{DESCRIPTION}"):
             self._put(f"{self.folder}/{DESCRIPTION}", json.dumps(described, ensure_ascii=False, indent=2).encode())
 
-    def write(self, table: pa.Table, folder: str = RECENT) -> str:
-        """Writes a file, and returns its path."""
+    def write(self, table: pa.Table, folder: str = RECENT, label: str = "") -> str:
+        """Writes a file, and returns its path. Files of a `label` are found by `list_labelled`."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
-        path = f"{self.folder}/{folder}/part-{secrets.token_hex(8)}.parquet"
+        path = f"{self.folder}/{folder}/part-{label}{secrets.token_hex(8)}.parquet"
         self._put(path, sink.getvalue().to_pybytes())
         return path
 
@@ -89,12 +89,18 @@ class Output:
         inside = len(self.folder)
         return sorted(path for path in found if path.endswith(".parquet") and not is_hidden(path[inside:]))
 
-    def read_keys(self) -> np.ndarray[Any, Any]:
-        """The `row_key` of every finished row, ascending: 8 bytes a row."""
+    def list_labelled(self, label: str) -> list[str]:
+        """The paths of recent files of a label."""
+        with self._reading(self.folder):
+            self._filesystem.invalidate_cache()
+            return [str(path) for path in self._filesystem.glob(f"{self.folder}/{RECENT}/part-{label}*.parquet")]
+
+    def read_keys(self, paths: Sequence[str] | None = None) -> np.ndarray[Any, Any]:
+        """The `row_key` of every finished row, or of those in these files, ascending: 8 bytes a row."""
         import numpy as np
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = [*pool.map(self._read_keys, self.list_parts())]
+            found = [*pool.map(self._read_keys, self.list_parts() if paths is None else paths)]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def settle(self) -> None:
@@ -239,11 +245,13 @@ def split_by_prefix(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 class Writer:
-    """What one process finishes, on its way into the output. For one thread."""
+    """What one process finishes, on its way into the output. For one thread. With a `label`, by which its files are
+    found, these are left as they are."""
 
-    def __init__(self, output: Output, make_table: Callable[[Sequence[Any]], pa.Table]) -> None:
+    def __init__(self, output: Output, make_table: Callable[[Sequence[Any]], pa.Table], label: str = "") -> None:
         self._output = output
         self._make_table = make_table
+        self._label = label
         self._rows: list[Any] = []
         self._flushed_at = time.monotonic()
         self._paths: list[str] = []
@@ -261,24 +269,24 @@ class Writer:
         if not self._rows:
             return
         rows, self._rows = self._rows, []
-        self._paths.append(self._output.write(self._make_table(rows)))
+        self._paths.append(self._output.write(self._make_table(rows), label=self._label))
         self._written += len(rows)
-        if self._written >= SETTLE_ROWS:
+        if self._written >= SETTLE_ROWS and not self._label:
             self._output.replace(self._paths)
             self._paths, self._written = [], 0
 
 
 class KeyIndex:
-    """The rows that are finished or under way, by their `row_key`: 8 bytes each. `known` are ascending."""
+    """The rows that are finished or under way, by their `row_key`: 8 bytes each. Each array of `known` is ascending."""
 
-    def __init__(self, known: np.ndarray[Any, Any]) -> None:
+    def __init__(self, *known: np.ndarray[Any, Any]) -> None:
         self._known = known
         self._levels: list[np.ndarray[Any, Any]] = []
         self._fresh: set[int] = set()
 
     def add(self, key: int) -> bool:
         """Takes a key in; returns whether it is new."""
-        if key in self._fresh or any(has_key(level, key) for level in (self._known, *self._levels)):
+        if key in self._fresh or any(has_key(level, key) for level in (*self._known, *self._levels)):
             return False
         self._fresh.add(key)
         if len(self._fresh) >= FLUSH_ROWS:

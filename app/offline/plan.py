@@ -44,7 +44,7 @@ class OfflinePlan(Value):
 
 
 def plan_run(job: Job, settings: Settings, *, seconds_per_call: float, most: int = MOST_PLANNED) -> OfflinePlan:
-    """Looks through the input, at most at so many rows of it. Raises InvalidRequest for what cannot be scored at all."""
+    """Looks through the input, at most at so many rows of it. Raises InvalidRequest for what cannot be scored."""
     blocks = job.source.list_blocks()
     index = KeyIndex(job.open_output().read_keys())
     counts = [count_rows(job.source, block) for block in blocks]

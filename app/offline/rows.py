@@ -103,10 +103,9 @@ class RowReading:
         given = cells.get("id")
         shown = repr(sorted(cells.items(), key=lambda cell: cell[0]))[:MOST_DIGESTED] if cells else where
         key = digest_texts(part.encode(errors="replace") for part in (self._settings, shown)).hex()
-        named = isinstance(given, str) and 0 < len(given) <= self._limits.item_id_characters
-        entry = Entry(
-            position=self._number, item=given if named else key[:NUMBER_DIGITS], candidate=None, ids_given=named
-        )
+        named = given if isinstance(given, str) and 0 < len(given) <= self._limits.item_id_characters else None
+        item = named or key[:NUMBER_DIGITS]
+        entry = Entry(position=self._number, item=item, candidate=None, ids_given=named is not None)
         self._number += 1
         fault = Message("fault-at", where=where, fault=error.message)
         return Row(entry.position, key, entry, None, describe_failure(InvalidRequest(fault)))

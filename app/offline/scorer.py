@@ -171,10 +171,12 @@ class Scorer:
         if error is not None:
             raise error
 
-    def sharing(self, shared: Shared, *, helpers: bool = False) -> Scorer:
-        """The same scorer as one of several that share these; with `helpers`, processes look through conversations."""
+    def sharing(self, shared: Shared, *, settings: Mapping[str, Any] | None = None, helpers: bool = False) -> Scorer:
+        """The same scorer as one of several that share these, with further settings; with `helpers`, processes look
+        through conversations."""
         made = copy.copy(self)
         made._shared, made._helpers = shared, helpers
+        made.settings = {**(settings or {}), **self.settings}
         return made
 
     def close(self) -> None:
@@ -239,7 +241,7 @@ class Runtime:
         self._thread = threading.Thread(target=self._loop.run_forever, name="saiten-offline", daemon=True)
         self._thread.start()
         try:
-            self._judging = self._wait(self._begin(shared, helpers=helpers))
+            self._judging: Judging = self._wait(self._begin(shared, helpers=helpers))
         except BaseException:
             self.close()
             raise
