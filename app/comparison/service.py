@@ -57,9 +57,8 @@ from saiten_server.scoring.rubrics.files import RubricSource
 if TYPE_CHECKING:
     from saiten_server.comparison.links.rules import LinkUse
     from saiten_server.comparison.ranking import Leaderboard
+    from saiten_server.comparison.verdicts import LinkApplication
     from saiten_server.ratings.table import Answers, Opinions
-
-    LinkApplication = Callable[[ComparedRun, ComparedRun], tuple[ComparedRun, ComparedRun, LinkUse | None]]
 
 T = TypeVar("T")
 
@@ -434,10 +433,15 @@ class ComparisonService:
         if request.baseline is not None:
             baseline = await self._read_run(project, request.baseline, given.get("baseline"), people=people)
 
+        def work() -> GateReport:
+            from saiten_server.comparison.verdicts import judge_runs
+
+            return judge_runs(request, candidate, baseline, apply)
+
         report = await self.sequences.judge(
             project,
             request,
-            await self.compute(lambda: judge_runs(request, candidate, baseline, apply)),
+            await self.compute(work),
             runs=(candidate, baseline),
             read=lambda batch_id: self._run(project, batch_id),
             compute=self.compute,
@@ -487,35 +491,6 @@ class ComparisonService:
         rubric = self.rubrics.nearest(batch.rubric_name)
         found = await fetch_ratings(self.ratings, project, [batch.id]) if people else None
         return await self.runs.read(project, batch, rubric, found)
-
-
-def judge_runs(
-    request: GateRequest, candidate: ComparedRun, baseline: ComparedRun | None, apply: LinkApplication
-) -> GateReport:
-    """The verdict on the candidate run, without a look at its sequence or its judge. It loads numpy and scipy."""
-    from saiten_server.comparison.gate import judge_gate, tell_coverage
-
-    if request.coverage_only:
-        return tell_coverage(candidate, request.judge_check, alpha=request.alpha, min_coverage=request.min_coverage)
-    before, after, link = baseline, candidate, None
-    if baseline is not None:
-        before, after, link = apply(baseline, candidate)
-    if link is not None and link.candidate is not None:
-        raise InvalidRequest(Message("link-of-candidate"), pointer="/link")
-    return judge_gate(
-        after,
-        before,
-        request.rules,
-        alpha=request.alpha,
-        min_coverage=request.min_coverage,
-        test=request.test,
-        allow_signature_mismatch=request.allow_signature_mismatch,
-        seed=request.seed,
-        judge=request.judge_check,
-        estimate=request.estimate,
-        looks=request.looks,
-        link=link,
-    )
 
 
 def collect_opinions(table: Answers, found: CountedRatings | None, *, everything: bool) -> Opinions:

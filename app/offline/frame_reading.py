@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saiten.core.messages import Message
+from saiten_server.core.batch import BatchUsage
 from saiten_server.core.conversation import FINDING, FaultyTurns, list_codes
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.rubric import Rubric
@@ -33,6 +34,8 @@ MOST_VALUES = 10_000
 MOST_FAULTY = 4_000_000
 """Different lists of a conversation's faulty turns."""
 
+USED = ("judge_calls", "prompt_tokens", "completion_tokens")
+
 HELD_BYTES = 64 << 20
 """Values of a run that are kept in memory. Those of a larger one are read anew whenever they are looked at."""
 
@@ -46,11 +49,14 @@ Key = TypeVar("Key")
 
 class FileRun(NamedTuple):
     """A run that was read from files: its results, how many have each signature, and how many rows were left out
-    because their results stand in an earlier row too."""
+    because their results stand in an earlier row too. `usage` is what the results took, and `place` tells the file and
+    the row group of a result's row."""
 
     frame: RunFrame
     signatures: Counter[str]
     repeated: int
+    usage: BatchUsage
+    place: Callable[[int], str]
 
 
 class Rows(NamedTuple):
@@ -116,7 +122,7 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         label=label,
         fault=fault,
     )
-    return FileRun(frame, count_signatures(rows), files.rows - rows.count)
+    return FileRun(frame, count_signatures(rows), files.rows - rows.count, add_usage(rows), rows.place)
 
 
 def find_kept(files: FrameFiles) -> Integers | None:
@@ -268,3 +274,11 @@ def count_signatures(rows: Rows) -> Counter[str]:
     codes, values = rows.codes("signature")
     counts = np.bincount(codes, minlength=len(values)).tolist()
     return Counter({value: count for value, count in zip(values, counts, strict=True) if value is not None and count})
+
+
+def add_usage(rows: Rows) -> BatchUsage:
+    """What the results took together; the cost is not known where that of one is not."""
+    counts = {name: int(rows.numbers(name, 0, np.int64).sum()) for name in USED}
+    costs = rows.floats("cost_usd")
+    cost = None if np.isnan(costs).any() else float(costs.sum())
+    return BatchUsage(**counts, cost_usd=cost)

@@ -415,10 +415,7 @@ class Summaries:
             return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
         # Memory: 8 bytes per value. Another thread does the work.
         frames = [frame async for frame in read_frames(self._store, project, batch.id)]
-        found = await asyncio.to_thread(estimate_means, frames, bounds_of(rubric))
-        if tally.findings:
-            more = await asyncio.to_thread(weigh_findings, frames, rubric, batch.metadata)
-            found = found.model_copy(update={**more, "measures": {**found.measures, **more["measures"]}})
+        found = await asyncio.to_thread(estimate_frames, frames, rubric, batch.metadata, findings=bool(tally.findings))
         if batch.status in ENDED_STATUSES:
             with suppress(StoreError):
                 await self._store.keep_intervals(project, batch.id, found)
@@ -431,6 +428,16 @@ class Summaries:
             with suppress(StoreError):  # a full disk must not prevent the answer
                 await self._store.keep_tally(project, batch.id, tally)
         return tally
+
+
+def estimate_frames(frames: Sequence[RunFrame], rubric: Rubric, own: Mapping[str, str], *, findings: bool) -> Intervals:
+    """The intervals over the results of all, with `findings` those of conversations too; `own` are the batch's
+    metadata."""
+    found = estimate_means(frames, bounds_of(rubric))
+    if not findings:
+        return found
+    more = weigh_findings(frames, rubric, own)
+    return found.model_copy(update={**more, "measures": {**found.measures, **more["measures"]}})
 
 
 def weigh_findings(frames: Sequence[RunFrame], rubric: Rubric, own: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""Files of results as runs: compared and gated as batches are, and summed up.
+
+The verdict is that of `POST /v1/gates` over the same results, by the same code.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from saiten.core.messages import Message
+from saiten_server.comparison.given_runs import check_scales
+from saiten_server.comparison.requests import GateRequest
+from saiten_server.comparison.runs import count_rules, list_best, scales_of
+from saiten_server.comparison.values import ComparedRun, GateReport
+from saiten_server.core.batch import Batch, Counts
+from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.rubric import Rubric
+from saiten_server.core.validation import InvalidDocument
+from saiten_server.offline.frame_reading import FileRun, read_run
+from saiten_server.offline.opened_files import FrameFiles
+from saiten_server.runs.summaries import estimate_frames, summarize_tally, tally_frame
+from saiten_server.runs.summary import Summary
+from saiten_server.scoring.rubrics.files import RubricSource
+
+STATUSES = ("scored", "partial", "failed")
+MOST_ID = 64
+
+
+def find_rubric(files: FrameFiles, rubrics: RubricSource, named: str | None = None) -> Rubric:
+    """The rubric that rated the results: the one that the files name, else the one `named`. Raises InvalidRequest where
+    there is none, and UnknownRubric."""
+    name = files.rubric or named
+    if name is None:
+        raise InvalidRequest(Message("frame-rubric-missing", name=files.name))
+    return rubrics.nearest(name)
+
+
+def read_checked(files: FrameFiles, rubric: Rubric) -> FileRun:
+    """The results that the files hold. Raises InvalidRequest for a value that its scale does not have, too."""
+    run = read_run(files, rubric)
+    try:
+        check_scales(run.frame, scales_of(rubric), "")
+    except InvalidDocument as error:
+        pointer, what = error.faults[0]
+        row = int(pointer.split("/")[1])
+        raise InvalidRequest(Message("frame-row-unfit", place=run.place(row), why=what)) from None
+    return run
+
+
+def compare_files(files: FrameFiles, rubric: Rubric) -> ComparedRun:
+    """The run that the files hold."""
+    run = read_checked(files, rubric)
+    return ComparedRun(
+        name=files.name,
+        frame=run.frame,
+        expected=len(run.frame),
+        signatures=run.signatures,
+        scales=scales_of(rubric),
+        aspects=tuple(aspect.id for aspect in rubric.aspects),
+        best=list_best(rubric),
+    )
+
+
+def describe_batch(files: FrameFiles, rubric: Rubric, run: FileRun) -> Batch:
+    """The run as a batch that is completed. With which options it was scored only its signatures tell."""
+    now, signatures = datetime.now(UTC), run.signatures
+    statuses = run.frame.count_labels(lambda label: [label.status])
+    return Batch(
+        id=files.name[-MOST_ID:],
+        name=None,
+        status="completed",
+        rubric=rubric.id,
+        rubric_version=rubric.version,
+        path="source",
+        relevance=None,
+        judge=JudgeOptions(),
+        budget_usd=None,
+        counts=Counts(total=len(run.frame), queued=0, **{name: statuses[name] for name in STATUSES}),
+        progress=1.0,
+        rate_per_second=None,
+        estimated_end=None,
+        usage=run.usage,
+        signature=next(iter(signatures)) if len(signatures) == 1 else None,
+        signatures=signatures if len(signatures) > 1 else {},
+        metadata={},
+        ids_given=True,
+        created_at=now,
+    )
+
+
+def summarize_files(files: FrameFiles, rubrics: RubricSource, named: str | None) -> Summary:
+    """The summary of the files' results, as `GET /v1/batches/{id}/summary` has it of a batch's."""
+    rubric = find_rubric(files, rubrics, named)
+    run = read_checked(files, rubric)
+    tally = tally_frame(run.frame)
+    intervals = estimate_frames([run.frame], rubric, {}, findings=bool(tally.findings))
+    return summarize_tally(rubric, tally, describe_batch(files, rubric, run), intervals)
+
+
+def gate_files(
+    request: GateRequest, candidate: FrameFiles, baseline: FrameFiles | None, rubrics: RubricSource, named: str | None
+) -> GateReport:
+    """The verdict on the candidate's files. Rules are checked before any row is read. Raises InvalidRequest,
+    UnknownAspect, UnknownRubric and SignatureMismatch."""
+    from saiten_server.comparison.verdicts import judge_runs
+
+    opened = {role: files for role, files in (("candidate", candidate), ("baseline", baseline)) if files is not None}
+    found = {role: find_rubric(files, rubrics, named) for role, files in opened.items()}
+    if not request.coverage_only:
+        count_rules(request.rules, found["candidate"], found.get("baseline"))
+    runs: dict[str, ComparedRun] = {role: compare_files(files, found[role]) for role, files in opened.items()}
+    return judge_runs(request, runs["candidate"], runs.get("baseline"))
