@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -140,6 +141,7 @@ class ShardScorer:
         self._run = run
         self._shards = ray.get(run.shards)
         self._known = ray.get(run.known)
+        self._since = time.monotonic()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         return {"tally": [json.dumps(self._score(int(number))) for number in batch["item"]]}
@@ -162,7 +164,7 @@ class ShardScorer:
         output, label = job.open_output(), self._run.label_of(number)
         # An earlier try of this shard, whose process died, may have finished some of it.
         index = KeyIndex(self._known, output.read_keys(output.list_labelled(label)))
-        writer = Writer(output, job.scorer.make_table, label)
+        writer = Writer(output, job.scorer.make_table, label=label, since=self._since)
         score_blocks(job, self._shards[number], index=index, writer=writer, tally=tally)
 
 

@@ -112,6 +112,13 @@ class Scorer:
         return self._open().signature
 
     @property
+    def schema(self) -> pa.Schema:
+        """The schema of the tables that this returns."""
+        from saiten_server.offline.frame_files import make_schema
+
+        return make_schema(self.rubric, texts=self.texts)
+
+    @property
     def described(self) -> Mapping[str, Any]:
         """What `signature` is the digest of."""
         return self._open().described
