@@ -31,7 +31,9 @@ from saiten_server.platform.settings import Settings, read_settings
 
 NAMESPACE = "saiten"
 SHARD_ROWS = 2_000
-"""Rows that a process is given at once: what is done again at most where it dies, as far as it is not written."""
+"""Rows that a process is given at once, if a row group has no more."""
+
+SHARDS_A_PROCESS = 4
 
 
 class RunLedger:
@@ -180,13 +182,16 @@ def read_error(value: dict[str, Any]) -> SaitenError:
     return error
 
 
-def cut_shards(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Blocks in groups of about `SHARD_ROWS` rows; those of unknown length by themselves."""
+def cut_shards(blocks: Sequence[Block], processes: int) -> list[list[Block]]:
+    """Blocks in groups of about `SHARD_ROWS` rows, fewer where there would not be several for each process; those of
+    unknown length by themselves."""
+    known = sum(block.rows or 0 for block in blocks)
+    most = min(SHARD_ROWS, max(1, known // (SHARDS_A_PROCESS * processes)))
     shards: list[list[Block]] = []
-    rows = SHARD_ROWS
+    rows = most
     for block in blocks:
-        size = SHARD_ROWS if block.rows is None else block.rows
-        if rows + size > SHARD_ROWS:
+        size = most if block.rows is None else block.rows
+        if rows + size > most:
             shards.append([])
             rows = 0
         shards[-1].append(block)
@@ -209,9 +214,11 @@ def run_on_ray(
     output = job.open_output()
     output.begin(job.scorer.described)
     output.settle()
-    shards, settings = cut_shards(blocks), read_settings(**job.scorer.settings)
+    settings = read_settings(**job.scorer.settings)
     with opened_ray(address, workers) as ray:
-        processes = min(workers or max(1, int(ray.cluster_resources().get("CPU", 1))), max(1, len(shards)))
+        processes = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        shards = cut_shards(blocks, processes)
+        processes = max(1, min(processes, len(shards)))
         actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(RunLedger)
         name = secrets.token_hex(6)
         ledger = actor.options(name=f"ledger-{name}").remote(bounds_of(settings), budget_usd)
