@@ -10,12 +10,15 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, LocalFlowState, Report
+from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, LocalFlowState, Report, batch_places
 
 LIVE_SECONDS = 10.0
 """A process that made no exchange for so long has no share any more, and its calls are forgotten."""
 
 HEARTBEAT_SECONDS = 3.0
+LONGEST_TURN_SECONDS = 0.5
+"""The longest wait for a rate that others wait for too."""
+
 ASK_AGAIN_SECONDS = 0.02
 """When to ask again where the others have all the calls in flight."""
 
@@ -23,11 +26,12 @@ ASK_AGAIN_SECONDS = 0.02
 @dataclass
 class Process:
     """One of the processes: when it was seen, how many calls it has in flight, and since when it waits for a place with
-    none, None if it does not."""
+    none, None if it does not; `paced` if it waits for a rate."""
 
     seen: float
     calls: int = 0
     waits_since: float | None = None
+    paced: bool = False
 
 
 class FlowLedger:
@@ -51,19 +55,25 @@ class FlowLedger:
         ahead = sum(1 for one in others if one.waits_since is not None and one.waits_since < since)
         everyone = await self._state.exchange(report, replace(demand, tokens=(), in_flight=0))
         share = -(-everyone.places // len(self._processes))
-        room = max(0, min(share - demand.in_flight, everyone.places - theirs - ahead - demand.in_flight))
+        free = batch_places(everyone.places) - theirs - ahead
+        room = max(0, min(share, free) - demand.in_flight)
         asked = demand.tokens[:room]
         grant = await self._state.exchange(Report(), replace(demand, tokens=asked, in_flight=demand.in_flight + theirs))
         own.calls = demand.in_flight + grant.admitted
         own.waits_since = None
         places, wait = share, grant.wait_seconds
-        if grant.admitted == len(asked) < len(demand.tokens) and own.calls < share:
+        if grant.admitted < len(demand.tokens) and wait is None:
             # The others have the rest.
             if own.calls == 0:
                 wait, own.waits_since = ASK_AGAIN_SECONDS, since
             else:
-                places = own.calls
-        return Grant(grant.admitted, max(1, places), wait, max(everyone.closed_seconds, grant.closed_seconds))
+                places = min(share, own.calls)
+        closed_seconds = max(everyone.closed_seconds, grant.closed_seconds)
+        own.paced = grant.wait_seconds is not None and not closed_seconds
+        if own.paced and wait is not None:
+            # The next call that the rate allows may be any of theirs: all asking for it would keep the ledger busy.
+            wait = min(LONGEST_TURN_SECONDS, wait * max(1.0, sum(one.paced for one in self._processes.values()) / 2))
+        return Grant(grant.admitted, max(1, places), wait, closed_seconds)
 
     async def reopen(self) -> None:
         """Ends the pause."""

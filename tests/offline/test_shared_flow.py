@@ -44,6 +44,13 @@ async def test_processes_share_the_calls_in_flight(clock: Clock) -> None:
     assert third.admitted + second.admitted == 6
 
 
+async def test_a_process_without_a_call_is_told_when_to_ask_again(clock: Clock) -> None:
+    """The last place is reserved, and no call of its own will end."""
+    ledger = FlowLedger(FlowLimits(10), clock=clock)
+    assert (await ledger.exchange("a", ANSWERED, demand(20))).admitted == 9
+    assert (await ledger.exchange("b", Report(), demand(1))).wait_seconds == pytest.approx(0.02)
+
+
 async def test_who_waits_without_a_call_goes_first(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(2), clock=clock)
     await ledger.exchange("a", ANSWERED, demand(2))
@@ -115,4 +122,4 @@ async def test_a_process_asks_the_ledger_by_its_name() -> None:
     assert sum(grant.admitted for grant in grants) == 3  # one place is reserved
     assert grants[1].places == 2
     await states[0].close()
-    assert (await states[1].exchange(Report(), demand(4))).places == 4
+    assert (await states[1].exchange(Report(), demand(4))).admitted == 3

@@ -10,14 +10,15 @@ PLACES = ("山", "川", "海", "森", "湖", "島", "谷")
 
 
 def make_conversation(number: int, *, turns: int = 4) -> dict[str, Any]:
-    place = PLACES[number % len(PLACES)]
-    asked = {"speaker": "客", "role": "user", "text": f"先週、{place}で写真を{number}枚撮りました。"}
-    told = {"speaker": "係", "role": "system", "text": f"{place}の写真を{number}枚ですか。すてきですね。"}
-    return {
-        "id": f"c{number}",
-        "turns": [asked, told] * (turns // 2),
-        "metadata": {"system": f"bot-{number % 2}"},
-    }
+    """A conversation whose turns differ, and that differs from those of other numbers."""
+    said = []
+    for turn in range(turns // 2):
+        place, count = PLACES[(number + turn) % len(PLACES)], number + 3 * turn
+        said += [
+            {"speaker": "客", "role": "user", "text": f"{turn + 1}日目は{place}で写真を{count}枚撮りました。"},
+            {"speaker": "係", "role": "system", "text": f"{place}の写真を{count}枚も撮ったのですか。すてきですね。"},
+        ]
+    return {"id": f"c{number}", "turns": said, "metadata": {"system": f"bot-{number % 2}"}}
 
 
 def make_response(number: int) -> dict[str, Any]:
