@@ -338,4 +338,5 @@ def share_drawing_process(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     """A process starts a JavaScript engine, which takes a second of CPU: too much for each of some 300 tests of services."""
     if {"api", "pages"} & {*request.path.parts}:
         drawing: Executor = request.getfixturevalue("drawing_process")
-        monkeypatch.setattr("saiten_server.container.open_process", lambda most=1: drawing)
+        for module in ("container", "scoring.instruments"):
+            monkeypatch.setattr(f"saiten_server.{module}.open_process", lambda most=1: drawing)

@@ -34,6 +34,7 @@ PLACES = {
     "export-finetune": "saiten_server.cli.export_finetune:command",
     "judges": "saiten_server.cli.judges:command",
     "keys": "saiten_server.cli.administration:keys",
+    "offline": "saiten_server.cli.offline:command",
     "policy": "saiten_server.cli.administration:policy",
     "rubric": "saiten_server.cli.rubric:command",
     "serve": "saiten_server.cli.serve:command",

@@ -350,10 +350,11 @@ def erase(project: str, entries: dict[str, str]) -> None:
 
 async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
     """What was erased. Raises SaitenError."""
-    from saiten_server.container import open_cache, open_database, open_redis
+    from saiten_server.container import open_database
     from saiten_server.erasure.service import ErasureService
     from saiten_server.erasure.store import TextStore
     from saiten_server.runs.store.batches import BatchStore
+    from saiten_server.scoring.instruments import open_cache, open_redis
 
     settings = read_settings()
     async with AsyncExitStack() as stack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -382,10 +382,11 @@ def find_unknown(environment: Iterable[str]) -> Message | None:
     return Message("settings-unknown", names=named)
 
 
-def read_settings() -> Settings:
-    """The settings of this process. Raises SettingsInvalid, which names each invalid variable."""
+def read_settings(**given: Any) -> Settings:
+    """The settings of this process; those that are `given` by the names of fields come before the environment's. Raises
+    SettingsInvalid, which names each invalid variable."""
     try:
-        return Settings()
+        return Settings(**given)
     except ValidationError as error:
         faults = [_explain(fault) for fault in error.errors(include_input=False)]
         raise SettingsInvalid(Message("settings-invalid", faults=faults)) from None

@@ -11,7 +11,7 @@ import re
 import statistics
 from functools import cached_property
 from importlib.resources.abc import Traversable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue, Text
@@ -22,7 +22,6 @@ from saiten_server.platform.bundled import broken_line, bundled_folder, read_obj
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.ports import Encoder, EncoderUnavailable, RequestScope, Similarity
-from saiten_server.scoring.store import EvaluationStore
 
 
 class CalibrationPair(Value):
@@ -73,6 +72,13 @@ def load_calibration(language: str, folder: Traversable | None = None) -> Calibr
     return CalibrationSet(language=language, pairs=tuple(pairs))
 
 
+class Baselines(Protocol):
+    """Where computed baselines are kept, by encoder, language and digest of the calibration set."""
+
+    async def find_baseline(self, encoder: str, language: str, calibration: str) -> float | None: ...
+    async def save_baseline(self, encoder: str, language: str, calibration: str, value: float) -> None: ...
+
+
 class Relevance:
     """Measures similarity with an encoder. It never fails an evaluation: if the encoder is unavailable, the result says
     why, and `telemetry` counts it."""
@@ -80,7 +86,7 @@ class Relevance:
     def __init__(
         self,
         encoder: Encoder | None,
-        store: EvaluationStore,
+        store: Baselines,
         calls: CachedCalls,
         *,
         telemetry: Telemetry | None = None,

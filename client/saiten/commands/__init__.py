@@ -39,6 +39,7 @@ COMMANDS = {
     "batch": mark("Score a file of dialogues as a batch of a service."),
     "convert": mark("Turn a table or another tool's log into items."),
     "analyze": mark("Analyze ratings and scores."),
+    "offline": mark("Score files of any size, without a service."),
     "judges": mark("Ask several judges for the same rated responses."),
     "ratings": mark("Import and export human ratings."),
     "gate": mark("Pass or fail a build by its scores."),
