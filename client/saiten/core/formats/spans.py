@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from saiten.core.formats.headings import Columns, normalize
 from saiten.core.formats.mapping import ASSISTANTS, INSTRUCTIONS, USERS, Skipped, build_item
-from saiten.core.formats.records import Record
+from saiten.core.formats.records import Record, list_objects, parse_cell
 from saiten.core.formats.traces import OF_OPENTELEMETRY
 
 Role = Literal["user", "system"]
@@ -135,6 +135,25 @@ class Reading:
     tool_calls: int = 0
     unread: int = 0
     said: list[Said] = field(default_factory=list)
+
+
+def read_attributes(attributes: Any) -> dict[str, Any]:
+    """Attributes by name: OTLP writes a list of keys and typed values, the SDK an object."""
+    given = parse_cell(attributes)
+    if isinstance(given, dict):
+        return dict(given)
+    return {str(part["key"]): read_any(part.get("value")) for part in list_objects(given) if "key" in part}
+
+
+def read_any(value: Any) -> Any:
+    """A typed value of OTLP."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return value
+    kind, inner = next(iter(value.items()))
+    values = inner.get("values") if isinstance(inner, dict) else None
+    if kind == "arrayValue":
+        return [read_any(part) for part in values] if isinstance(values, list) else []
+    return read_attributes(values) if kind == "kvlistValue" else inner
 
 
 def find_conversation(attributes: Mapping[str, Any]) -> str:

@@ -39,7 +39,6 @@ from saiten.core.formats.records import (
     Record,
     is_blank,
     list_objects,
-    parse_cell,
     parse_text,
     refuse_infinite,
     write_text,
@@ -57,7 +56,7 @@ from saiten.core.formats.research import (
     read_usr,
 )
 from saiten.core.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
-from saiten.core.formats.spans import CONVERSATIONS, SPOKEN, Gathered, SpanEvent, gather
+from saiten.core.formats.spans import CONVERSATIONS, DETAILS, SPOKEN, Gathered, SpanEvent, gather, read_attributes
 from saiten.core.formats.tables import OUTPUT
 from saiten.core.formats.traces import (
     OF_LANGSMITH,
@@ -578,32 +577,13 @@ def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     value |= {f"attributes.{key}": part for key, part in read_attributes(span.get("attributes")).items()}
     for event in list_objects(span.get("events")):
         name = event.get("name", "")
-        if name == "gen_ai.client.inference.operation.details":
+        if name == DETAILS:
             value |= {f"attributes.{key}": part for key, part in read_attributes(event.get("attributes")).items()}
         else:
             value.setdefault("events", []).append({**event, "attributes": read_attributes(event.get("attributes"))})
     made = Record(record.where, value, prefix=prefix)
     made.where += f": span {OF_OPENTELEMETRY.find_key(made)}"
     return made
-
-
-def read_attributes(attributes: Any) -> dict[str, Any]:
-    """Attributes by name: OTLP writes a list of keys and typed values, the SDK an object."""
-    given = parse_cell(attributes)
-    if isinstance(given, dict):
-        return dict(given)
-    return {str(part["key"]): read_any(part.get("value")) for part in list_objects(given) if "key" in part}
-
-
-def read_any(value: Any) -> Any:
-    """A typed value of OTLP."""
-    if not isinstance(value, dict) or len(value) != 1:
-        return value
-    kind, inner = next(iter(value.items()))
-    values = inner.get("values") if isinstance(inner, dict) else None
-    if kind == "arrayValue":
-        return [read_any(part) for part in values] if isinstance(values, list) else []
-    return read_attributes(values) if kind == "kvlistValue" else inner
 
 
 def read_span(record: Record) -> Items:
