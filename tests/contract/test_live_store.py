@@ -104,7 +104,7 @@ async def test_what_is_too_much_is_refused_and_counted(engine: AsyncEngine, monk
     assert sorted((one.scope, one.spans) for one in unread) == [("other", 2), ("test 1", 1), ("test 1", 1)]
     found = await store.find("team", name_id("team", "a"))
     assert found is not None
-    assert found.unread_spans == 2
+    assert found.refused_spans == 2
 
 
 async def test_long_conversations_close_by_their_turns(engine: AsyncEngine) -> None:
