@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from email.message import Message as Header
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -32,16 +32,17 @@ from saiten_server.platform.web.problems import RequestRefused, find_status, hea
 
 PROTOBUF = "application/x-protobuf"
 
-OTLP_BODY = {
-    "requestBody": {
-        "required": True,
-        "description": "what an exporter of OpenTelemetry sends, also with `Content-Encoding: gzip`",
-        "content": {
-            PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
-            JSON: {"schema": {"type": "object"}, "example": {"resourceSpans": []}},
-        },
+
+def describe_body(name: str) -> dict[str, Any]:
+    """The OpenAPI document's part on a body with this list. An empty body is protobuf of nothing."""
+    content = {
+        PROTOBUF: {"schema": {"type": "string", "format": "binary"}, "example": ""},
+        JSON: {"schema": {"type": "object"}, "example": {name: []}},
     }
-}
+    description = "what an exporter of OpenTelemetry sends, also with `Content-Encoding: gzip`"
+    return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
 OTLP_ANSWER = {
     200: {
         "description": "Everything is stored, except what `partialSuccess` names; in the encoding of the request",
@@ -142,7 +143,12 @@ class ConversationList(BaseModel):
 router = APIRouter(tags=["traces"])
 
 
-@router.post("/v1/traces", summary="Send spans", responses={**OTLP_ANSWER, **PROBLEMS}, openapi_extra=OTLP_BODY)
+@router.post(
+    "/v1/traces",
+    summary="Send spans",
+    responses={**OTLP_ANSWER, **PROBLEMS},
+    openapi_extra=describe_body("resourceSpans"),
+)
 async def receive_traces(request: Request, container: Serving) -> Response:
     """Takes spans as OTLP over HTTP, in protobuf or JSON. A 200 means that they are stored; a span that is sent again
     is stored once. Only what was said is kept, and what puts it in order: no raw spans, no other attributes.
@@ -152,7 +158,12 @@ async def receive_traces(request: Request, container: Serving) -> Response:
     return await take(request, container.find(TraceIntake), "traces")
 
 
-@router.post("/v1/logs", summary="Send log events", responses={**OTLP_ANSWER, **PROBLEMS}, openapi_extra=OTLP_BODY)
+@router.post(
+    "/v1/logs",
+    summary="Send log events",
+    responses={**OTLP_ANSWER, **PROBLEMS},
+    openapi_extra=describe_body("resourceLogs"),
+)
 async def receive_logs(request: Request, container: Serving) -> Response:
     """Takes log records as OTLP over HTTP: the events in which some instrumentations send what was said. Others are
     left out."""
@@ -273,26 +284,30 @@ async def list_live_conversations(
 
 
 @conversations.get(
-    "/{conversation_id}", summary="Read a live conversation", responses={200: {"model": TracedConversation}, **PROBLEMS}
+    "/{live_conversation_id}",
+    summary="Read a live conversation",
+    responses={200: {"model": TracedConversation}, **PROBLEMS},
 )
-async def read_live_conversation(request: Request, container: Serving, conversation_id: str) -> TracedConversation:
+async def read_live_conversation(request: Request, container: Serving, live_conversation_id: str) -> TracedConversation:
     """The conversation as its spans tell it so far."""
     refuse_other_queries(request)
-    found = await container.find(TraceIntake).store.find(request.state.project, conversation_id)
+    found = await container.find(TraceIntake).store.find(request.state.project, live_conversation_id)
     if found is None:
-        raise NotFound(Message("live-conversation-not-found", id=conversation_id[:64]))
+        raise NotFound(Message("live-conversation-not-found", id=live_conversation_id[:64]))
     turns = [ConversationTurn.model_validate(turn, from_attributes=True) for turn in found.turns]
     counts = {"errors": found.errors, "tool_calls": found.tool_calls, "repeats": found.repeats}
     return TracedConversation(**tell_head(found), turns=turns, system=found.system, build=found.build, **counts)
 
 
-@conversations.delete("/{conversation_id}", status_code=204, summary="Erase a live conversation", responses=PROBLEMS)
-async def erase_live_conversation(request: Request, container: Serving, conversation_id: str) -> Response:
+@conversations.delete(
+    "/{live_conversation_id}", status_code=204, summary="Erase a live conversation", responses=PROBLEMS
+)
+async def erase_live_conversation(request: Request, container: Serving, live_conversation_id: str) -> Response:
     """Removes the conversation with its spans and texts. What monitors made of it is theirs to remove."""
     refuse_other_queries(request)
-    if not await container.find(TraceIntake).store.erase(request.state.project, conversation_id):
-        raise NotFound(Message("live-conversation-not-found", id=conversation_id[:64]))
-    await note(request, container, "live_conversation.erased", conversation_id)
+    if not await container.find(TraceIntake).store.erase(request.state.project, live_conversation_id):
+        raise NotFound(Message("live-conversation-not-found", id=live_conversation_id[:64]))
+    await note(request, container, "live_conversation.erased", live_conversation_id)
     return Response(status_code=204)
 
 
