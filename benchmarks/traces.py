@@ -49,7 +49,7 @@ def make_template() -> bytes:
         span.trace_id = TRACE + span.trace_id[8:]
         for number in range(10):
             span.attributes.add(key=f"app.detail.{number}").value.string_value = "x" * 20
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def make_bodies(count: int) -> Iterator[bytes]:

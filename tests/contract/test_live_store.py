@@ -84,8 +84,8 @@ async def test_spans_go_where_another_span_of_their_trace_says(engine: AsyncEngi
     await store.keep([arrive(root, at=1)])
     assert await store.find("team", name_id("team", trace_id(5), is_trace=True)) is None
     await store.keep([arrive(chat(["席", "はい", "窓"], "ええ", number=3, trace=5, at=5), at=2)])
-    (found,) = await store.list("team")
-    found = await store.find("team", found.id)
+    (head,) = await store.list("team")
+    found = await store.find("team", head.id)
     assert found is not None
     assert (found.name, [turn.text for turn in found.turns]) == ("s-1", ["席", "はい", "窓", "ええ"])
 
