@@ -191,12 +191,12 @@ class LiveStore:
         """Removes the conversation with all its spans and texts; returns whether there was one."""
         return bool(await self._remove(equals(conversation.id, conversation_id), equals(conversation.project, project)))
 
-    async def erase_marked(self, project: str, attribute: str, value: str) -> int:
-        """Removes all conversations with this attribute; returns how many. Only attributes that the project's rules
-        name are stored."""
+    async def erase_marked(self, project: str, marks: Mapping[str, str]) -> int:
+        """Removes all conversations with these attributes; returns how many. Stored are those that the project's rules
+        name."""
         mine = (
             equals(conversation.project, project),
-            *db.has_marks(self._engine, conversation.attributes, {attribute: value}),
+            *db.has_marks(self._engine, conversation.attributes, marks),
         )
         removed = 0
         while step := await self._remove(*mine):
