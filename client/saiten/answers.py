@@ -368,7 +368,10 @@ class EarlierRating(Answer):
 
 
 class ErasureReport(Answer):
-    """What was erased: whole batches, candidates of other batches, single evaluations, and datasets' items."""
+    """
+    What was erased: whole batches, candidates of other batches, single evaluations, datasets' items, and live
+    conversations.
+    """
 
     batches: int
     """whole batches that were erased"""
@@ -378,6 +381,8 @@ class ErasureReport(Answer):
     """single evaluations that were erased"""
     dataset_items: int
     """items of datasets that were erased"""
+    live_conversations: int
+    """live conversations that were erased"""
 
 
 class EstimateReport(Answer):
@@ -1108,6 +1113,75 @@ class SystemLevel(Answer):
     """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class TraceConvention(Answer):
+    """Spans that no convention reads."""
+
+    library: str
+    """the instrumentation library and its version"""
+    attributes: Sequence[str] = ()
+    """names of attributes that may hold what was said; never values"""
+    spans: int
+    """how many came"""
+    last_at: datetime
+    """when the last one came"""
+
+
+class TraceReport(Answer):
+    """What the project's bots sent, and what became of it."""
+
+    conversations: Mapping[str, int] = {}
+    """how many there are now, by state"""
+    counts: Mapping[str, int] = {}
+    unread: Sequence[TraceConvention] = ()
+    """conventions that are not known, the most frequent first"""
+
+
+class TracedHead(Answer):
+    """A live conversation without its turns."""
+
+    id: str
+    """begins with `lc_`"""
+    name: str
+    """the id that its spans name; that of the trace where they name none"""
+    state: str
+    """`open` while it goes on, `closed` when it ended, `done` when monitors have seen it"""
+    first_at: datetime
+    """when its first span arrived"""
+    last_at: datetime
+    """when its last span arrived"""
+    closed_at: datetime | None = None
+    """when it ended"""
+    attributes: Mapping[str, str] = {}
+    """those that monitors name"""
+    late_spans: int
+    """spans that came too late to be part of it"""
+    refused_spans: int
+    """spans beyond what a conversation may hold"""
+
+
+class TracedTurn(Answer):
+    """One turn of a live conversation."""
+
+    speaker: str
+    """`user` or `assistant`"""
+    role: str
+    """`system` for the bot"""
+    text: str
+    """verbatim"""
+    at: datetime
+    """by the sender's clock; when it arrived, where that is not to be believed"""
+    trace_id: str
+    """of the span that tells it"""
+    span_id: str
+    """of the span that tells it"""
+    system: str | None = None
+    """`service.name`"""
+    build: str | None = None
+    """`service.version`"""
+    latency_seconds: float | None = None
+    """how long the answer took"""
 
 
 class Translation(Answer):
@@ -2192,6 +2266,50 @@ class SystemsDifference(Answer):
     """the run that is judged: a batch's id"""
     aspects: Mapping[str, AspectDifference] = {}
     """by aspect"""
+
+
+class TracedConversation(Answer):
+    """A live conversation as its spans tell it, each turn once."""
+
+    id: str
+    """begins with `lc_`"""
+    name: str
+    """the id that its spans name; that of the trace where they name none"""
+    state: str
+    """`open` while it goes on, `closed` when it ended, `done` when monitors have seen it"""
+    first_at: datetime
+    """when its first span arrived"""
+    last_at: datetime
+    """when its last span arrived"""
+    closed_at: datetime | None = None
+    """when it ended"""
+    attributes: Mapping[str, str] = {}
+    """those that monitors name"""
+    late_spans: int
+    """spans that came too late to be part of it"""
+    refused_spans: int
+    """spans beyond what a conversation may hold"""
+    turns: Sequence[TracedTurn] = ()
+    """in the order of time"""
+    system: str | None = None
+    """`service.name` of most of the bot's turns"""
+    build: str | None = None
+    """`service.version` of most of the bot's turns"""
+    errors: int
+    """calls that failed"""
+    tool_calls: int
+    """calls of tools and their results, which are no turns"""
+    repeats: int
+    """answers that another span repeats or replaces"""
+
+
+class TracedConversations(Answer):
+    """Live conversations, the newest first."""
+
+    items: Sequence[TracedHead] = ()
+    """the newest first"""
+    next: str | None = None
+    """`cursor` of the next page; null on the last"""
 
 
 class TurnScore(Answer):
