@@ -33,6 +33,8 @@ from saiten_server.explorer.overview import Overviews
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
+from saiten_server.monitors.traces.service import TraceUpkeep
+from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
@@ -297,7 +299,12 @@ def open_batches(
         lease_seconds=settings.lease_seconds,
         own=own,
         provider=provider,
-        chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
+        chores=[
+            Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run,
+            TraceUpkeep(
+                store=LiveStore(engine), policies=PolicyStore(engine), days=settings.trace_days, now=instruments.now
+            ).run,
+        ],
     )
     pairs = replace(batches, store=open_store(unit="pair"), new_id=partial(new_batch_id, "pf_"))
     return batches, pairs, worker

@@ -126,7 +126,7 @@ def keys() -> None:
 
 @keys.command("create")
 @click.option("--name", default="key", callback=check_label, show_default=True, help="What it is for; shown in `list`.")
-@click.option("--scope", type=click.Choice(["read", "write", "admin"]), default="write", show_default=True)
+@click.option("--scope", type=click.Choice(["read", "write", "admin", "ingest"]), default="write", show_default=True)
 @click.option(
     "--project",
     default="default",
@@ -353,6 +353,7 @@ async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
     from saiten_server.container import open_database
     from saiten_server.erasure.service import ErasureService
     from saiten_server.erasure.store import TextStore
+    from saiten_server.monitors.traces.store import LiveStore
     from saiten_server.runs.store.batches import BatchStore
     from saiten_server.scoring.instruments import open_cache, open_redis
 
@@ -366,6 +367,7 @@ async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
             stack.push_async_callback(cache.close)
         service = ErasureService(
             texts=TextStore(engine),
+            live=LiveStore(engine),
             batches=BatchStore(engine),
             cache=cache,
             audit=AuditLog(engine),

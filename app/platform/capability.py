@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 
 
 CAPABILITIES = (
-    "scoring",
-    "runs",
-    "comparison",
-    "preferences",
-    "analyses",
-    "ratings",
-    "governance",
-    "explorer",
-    "erasure",
+    *("scoring", "runs", "comparison", "preferences", "analyses", "ratings", "monitors"),
+    *("governance", "explorer", "erasure"),
 )
 """The folders that join the service, in the order of their routes in the OpenAPI document."""
 
