@@ -3,11 +3,11 @@
 A conversation i has a value y, a size k (1 for a rating, its system turns for a rate per turn) and the inverse w of the
 probability with which it was sampled. A slot is an hour of the day or a day of the week. In slot s the level is
 sum(w y) / sum(w k) (Horvitz and Thompson), in the reference r_s and in the live stream since some day l_s, with the
-variances v_s of both together; conversations are the units. The difference is the mean of l_s - r_s weighted by 1 / v_s,
-so that each slot is held against itself and a season is no change, and its variance v is 1 / sum(1 / v_s).
+variances v_s of both together; conversations are the units. The difference is the mean of l_s - r_s weighted by
+1 / v_s, so that each slot is held against itself and a season is no change; its variance v is 1 / sum(1 / v_s).
 
-By how much the difference is known (1 / v) only grows, and multiplied by it the difference is a Brownian motion in 1 / v
-that starts at the reference, whose own error is thereby part of it. Robbins' normal mixture (1970; Howard, Ramdas,
+How well the difference is known (1 / v) only grows, and multiplied by it the difference is a Brownian motion in 1 / v,
+of which the error of the reference is a part. Robbins' normal mixture (1970; Howard, Ramdas,
 McAuliffe and Sekhon 2021) bounds it at all times together: a true difference leaves
 
     difference +- sqrt(v (1 + v / t^2) (log(1 + t^2 / v) + 2 log(1 / level)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from saiten_server.stats.alarms import (
     RaisedAlarm,
     compare_stream,
@@ -70,7 +71,8 @@ def test_slots_without_reference_say_nothing():
     random = np.random.default_rng(1)
     reference = draw_days(random, 5).sum(axis=0)
     found = compare_stream(reference, draw_days(random, 2, first=5).sum(axis=0), level=0.05, width=4)
-    assert np.isinf(found.radius) and found.count == 0
+    assert np.isinf(found.radius)
+    assert found.count == 0
 
 
 def test_little_data_are_not_enough():
@@ -90,7 +92,8 @@ def test_a_drop_raises_an_alarm_whatever_was_good_before():
     found = look_at_stream(reference, live, first=0, alpha=0.05, width=4, worse=-1)
     assert found.state == "alarm"
     assert found.since == 21
-    assert found.interval is not None and found.interval[1] < 0
+    assert found.interval is not None
+    assert found.interval[1] < 0
     # A rise of faults is the other side: of this stream nothing got worse then.
     assert look_at_stream(reference, live, first=0, alpha=0.05, width=4, worse=1).state == "ok"
 
@@ -102,10 +105,12 @@ def test_an_alarm_is_resolved_by_the_days_after_it():
     raised = RaisedAlarm(day=2, difference=-1.0)
     options = {"first": 0, "alpha": 0.05, "width": 4, "worse": -1, "raised": raised}
     still = look_at_stream(reference, np.concatenate([bad, draw_days(random, 2, mean=3.0, first=3)]), **options)
-    assert still.state == "alarm" and not still.resolved
+    assert still.state == "alarm"
+    assert not still.resolved
     mended = look_at_stream(reference, np.concatenate([bad, draw_days(random, 2, first=3)]), **options)
     assert (mended.state, mended.resolved) == ("ok", True)
-    assert mended.since is not None and mended.since >= 3
+    assert mended.since is not None
+    assert mended.since >= 3
 
 
 def test_nothing_changed_raises_few_alarms_however_often_one_looks():
