@@ -164,7 +164,7 @@ def measure(seed: int) -> tuple[Counter[str], Counter[str], int]:
     for what, kind, text in plant(random):
         planted[kind] += 1
         covered[kind] += is_covered(what, cover_personal(text, KINDS).text)
-    return planted, covered, sum(cover_personal(write_benign(random), KINDS).count > 0 for _ in range(COUNT))
+    return planted, covered, sum(cover_personal(write_benign(random), KINDS).places > 0 for _ in range(COUNT))
 
 
 def main() -> None:

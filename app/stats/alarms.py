@@ -51,7 +51,7 @@ class Differences(NamedTuple):
 
     difference: Floats
     radius: Floats
-    count: Floats
+    units: Floats
 
 
 @dataclass(frozen=True)
@@ -174,4 +174,4 @@ def tell_look(found: Differences, place: int, state: AlarmState, first: int, *, 
     """The finding of the sequence at this place."""
     difference, radius = float(found.difference[place]), float(found.radius[place])
     interval = (difference - radius, difference + radius)
-    return StreamLook(state, first + place, difference, interval, int(found.count[place]), resolved)
+    return StreamLook(state, first + place, difference, interval, int(found.units[place]), resolved)

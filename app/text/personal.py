@@ -19,7 +19,7 @@ from saiten_server.text.japanese import JapaneseTagger
 
 PersonalKind = Literal["email", "phone", "number", "name"]
 
-COVERS: dict[PersonalKind, str] = {kind: f"[{kind}]" for kind in ("email", "phone", "number", "name")}  # type: ignore[misc]
+COVERS: dict[PersonalKind, str] = {kind: f"[{kind}]" for kind in ("email", "phone", "number", "name")}
 """What stands in the place of each kind."""
 
 # Full-width forms and the many dashes become ASCII one for one, so that places stay.
@@ -93,7 +93,7 @@ class Covered(NamedTuple):
     """A text without personal data, and how many places were covered."""
 
     text: str
-    count: int
+    places: int
 
 
 def cover_personal(text: str, kinds: Collection[str]) -> Covered:

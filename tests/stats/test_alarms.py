@@ -1,5 +1,7 @@
 """Alarms of live streams: the interval at any time, seasons, weights, and what raises and resolves an alarm."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,7 @@ def test_slots_without_reference_say_nothing():
     reference = draw_days(random, 5).sum(axis=0)
     found = compare_stream(reference, draw_days(random, 2, first=5).sum(axis=0), level=0.05, width=4)
     assert np.isinf(found.radius)
-    assert found.count == 0
+    assert found.units == 0
 
 
 def test_little_data_are_not_enough():
@@ -103,11 +105,11 @@ def test_an_alarm_is_resolved_by_the_days_after_it():
     reference = draw_days(random, 14).sum(axis=0)
     bad = draw_days(random, 3, mean=3.0)
     raised = RaisedAlarm(day=2, difference=-1.0)
-    options = {"first": 0, "alpha": 0.05, "width": 4, "worse": -1, "raised": raised}
-    still = look_at_stream(reference, np.concatenate([bad, draw_days(random, 2, mean=3.0, first=3)]), **options)
+    look = partial(look_at_stream, reference, first=0, alpha=0.05, width=4, worse=-1, raised=raised)
+    still = look(np.concatenate([bad, draw_days(random, 2, mean=3.0, first=3)]))
     assert still.state == "alarm"
     assert not still.resolved
-    mended = look_at_stream(reference, np.concatenate([bad, draw_days(random, 2, first=3)]), **options)
+    mended = look(np.concatenate([bad, draw_days(random, 2, first=3)]))
     assert (mended.state, mended.resolved) == ("ok", True)
     assert mended.since is not None
     assert mended.since >= 3
