@@ -18,7 +18,7 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.rubric import Rubric
 from saiten_server.monitors.store.monitors import MonitorStore, Place
-from saiten_server.monitors.traces.store import LiveConversations
+from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.values import (
     Alarm,
@@ -44,7 +44,7 @@ class MonitorService:
     InvalidRequest, UnknownRubric and StoreError."""
 
     store: MonitorStore
-    conversations: LiveConversations
+    conversations: LiveStore
     rubrics: RubricSource
     now: Callable[[], datetime]
     new_id: Callable[[str], str]
@@ -148,6 +148,7 @@ def merge_rules(monitors: Sequence[StoredMonitor]) -> TraceRules:
         max_turns=min(one.max_turns for one in every),
         attributes=tuple(sorted({name for one in every for name in one.attributes})),
         redact=tuple(sorted({kind for one in every for kind in one.redact})),
+        watched_since=min(one.monitor.created_at for one in monitors),
     )
 
 

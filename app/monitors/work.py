@@ -20,7 +20,7 @@ from saiten_server.monitors.store.alarms import Scales
 from saiten_server.monitors.store.entering import SPANS, ClosedConversation, WindowPlace, enter
 from saiten_server.monitors.store.folding import fold, forget_skipped
 from saiten_server.monitors.store.monitors import MonitorStore, seal_windows, window
-from saiten_server.monitors.traces.store import LiveConversations
+from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Claim, LiveConversation
 from saiten_server.monitors.values import MonitorOptions, StoredMonitor
 from saiten_server.platform.sql import engine as db
@@ -53,7 +53,7 @@ class MonitorWork:
     rubrics; `window` is how many chunks of a run are queued at once."""
 
     store: MonitorStore
-    conversations: LiveConversations
+    conversations: LiveStore
     batches: BatchStore
     queue: JobQueue
     instruments: ScoringContext
@@ -108,7 +108,7 @@ class MonitorWork:
                 await self._enter_one(stored, mine)
                 entered.add(stored.monitor.id)
         for claim in claims:
-            await self.conversations.finish(claim, self.now())
+            await self.conversations.finish(claim)
         return entered
 
     async def _enter_one(self, stored: StoredMonitor, mine: Sequence[LiveConversation]) -> None:

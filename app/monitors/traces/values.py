@@ -23,13 +23,15 @@ GRACE_SECONDS = 3_600.0
 @dataclass(frozen=True)
 class TraceRules:
     """How a project's conversations are read and closed. `attributes` are the names of span and resource attributes
-    that its monitors filter by: all others are dropped. `redact` names what is hidden before a text is stored."""
+    that its monitors filter by: all others are dropped. `redact` names what is hidden before a text is stored.
+    Conversations that close are handed over from `watched_since` on; none where it is None."""
 
     idle_seconds: float = IDLE_SECONDS
     max_turns: int = MOST_TURNS
     grace_seconds: float = GRACE_SECONDS
     attributes: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()
+    watched_since: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ def test_the_report_says_why_a_span_gives_no_item() -> None:
 def span(key: str, parent: str = "", asked: str = "問", answer: str = "", **place: Any) -> Span:
     """A span of the trace `t`; without an answer it has nothing to say."""
     item: dict[str, Any] = {"context": [{"speaker": "user", "text": asked}], "response": answer}
-    return Span(Record("", {}), Place(key, parent, "t", **place), [item] if answer else [])
+    found = [item] if answer else []
+    return Span(place=Place(key, parent, "t", **place), record=Record("", {}), found=found)
 
 
 CASES: dict[str, tuple[list[Span], list[str]]] = {

@@ -39,7 +39,6 @@ from saiten.core.formats.records import (
     Record,
     is_blank,
     list_objects,
-    parse_cell,
     parse_text,
     refuse_infinite,
     write_text,
@@ -57,6 +56,7 @@ from saiten.core.formats.research import (
     read_usr,
 )
 from saiten.core.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
+from saiten.core.formats.spans import CONVERSATIONS, DETAILS, SPOKEN, Gathered, SpanEvent, gather, read_attributes
 from saiten.core.formats.tables import OUTPUT
 from saiten.core.formats.traces import (
     OF_LANGSMITH,
@@ -487,7 +487,7 @@ def find_answering(record: Record, spans: Sequence[dict[str, Any]]) -> dict[str,
             start=write_text(span.get("start_time_unix_nano")) or "",
         )
         items = one(probe, Columns(context=["input"], response=["output"]))
-        found.append(Span(Record("", span), place, list(items)))
+        found.append(Span(place=place, record=Record("", span), found=list(items)))
     chosen = [span.record.value for span in choose_spans(found, Report()) if span.answers]
     return chosen[-1] if chosen else next((span for span in spans if not span.get("parent_span_id")), {})
 
@@ -577,7 +577,7 @@ def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     value |= {f"attributes.{key}": part for key, part in read_attributes(span.get("attributes")).items()}
     for event in list_objects(span.get("events")):
         name = event.get("name", "")
-        if name == "gen_ai.client.inference.operation.details":
+        if name == DETAILS:
             value |= {f"attributes.{key}": part for key, part in read_attributes(event.get("attributes")).items()}
         else:
             value.setdefault("events", []).append({**event, "attributes": read_attributes(event.get("attributes"))})
@@ -586,40 +586,22 @@ def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     return made
 
 
-def read_attributes(attributes: Any) -> dict[str, Any]:
-    """Attributes by name: OTLP writes a list of keys and typed values, the SDK an object."""
-    given = parse_cell(attributes)
-    if isinstance(given, dict):
-        return dict(given)
-    return {str(part["key"]): read_any(part.get("value")) for part in list_objects(given) if "key" in part}
-
-
-def read_any(value: Any) -> Any:
-    """A typed value of OTLP."""
-    if not isinstance(value, dict) or len(value) != 1:
-        return value
-    kind, inner = next(iter(value.items()))
-    values = inner.get("values") if isinstance(inner, dict) else None
-    if kind == "arrayValue":
-        return [read_any(part) for part in values] if isinstance(values, list) else []
-    return read_attributes(values) if kind == "kvlistValue" else inner
-
-
 def read_span(record: Record) -> Items:
     """A span of a model's call, by any of the conventions for generative AI; other spans give no item."""
-    gather_indexed(record)
-    gather_events(record)
-    gather_lists(record)
-    names = ("gen_ai.input.messages", "gen_ai.prompt", "input.value")
-    answers = ("gen_ai.output.messages", "gen_ai.completion", "output.value")
-    context = pick(record, [f"attributes.{name}" for name in names])
-    response = pick(record, [f"attributes.{name}" for name in answers])
-    if is_blank(record.get(context[0])) and is_blank(record.get(response[0])):
+    prefix = "attributes."
+    attributes = {name.removeprefix(prefix): part for name, part in record.value.items() if name.startswith(prefix)}
+    events = [
+        SpanEvent(str(event.get("name", "")), event["attributes"]) for event in list_objects(record.value.get("events"))
+    ]
+    found = gather(attributes, events)
+    if found is None:
         return
-    columns = Columns(context=context, response=response)
+    columns = Columns(context=[f"{prefix}{found.names[0]}"], response=[f"{prefix}{found.names[1]}"])
+    if found.parts is not None:
+        take_parts(record, found, columns)
     columns.fields = {
         "id": pick(record, ["spanId", "span_id", "context.span_id"])[0],
-        "dialogue": pick(record, ["attributes.gen_ai.conversation.id", "attributes.session.id"])[0],
+        "dialogue": pick(record, [f"{prefix}{name}" for name in CONVERSATIONS])[0],
         "metadata.model": pick(
             record,
             [
@@ -631,60 +613,18 @@ def read_span(record: Record) -> Items:
     yield from rate_items(one(record, columns), OF_PHOENIX, record)
 
 
-INDEXED = {
-    "attributes.gen_ai.prompt.": "prompt",  # of OpenLLMetry
-    "attributes.gen_ai.completion.": "completion",
-    "attributes.llm.input_messages.": "prompt",  # of OpenInference
-    "attributes.llm.output_messages.": "completion",
-}
-
-
-def gather_indexed(record: Record) -> None:
-    """Joins `gen_ai.prompt.0.role`, `gen_ai.prompt.0.content` and the like to messages."""
-    for start, kind in INDEXED.items():
-        messages: dict[int, dict[str, Any]] = {}
-        for name in [name for name in record.value if name.startswith(start)]:
-            index, _, key = name.removeprefix(start).partition(".")
-            if index.isdecimal() and len(index) < 6 and key:
-                messages.setdefault(int(index), {})[key.removeprefix("message.")] = record.value.pop(name)
-        if messages:
-            record.value[f"attributes.gen_ai.{kind}"] = [messages[index] for index in sorted(messages)]
-
-
-def gather_lists(record: Record) -> None:
-    """Takes the lists of messages of Phoenix's DataFrames, in which `message.role` and `message.content` are keys."""
-    for side, kind in (("input", "prompt"), ("output", "completion")):
-        messages = record.parse(f"attributes.llm.{side}_messages")
-        if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
-            continue
-        inner = [one["message"] if isinstance(one.get("message"), dict) else one for one in messages]
-        record.value.pop(f"attributes.llm.{side}_messages", None)
-        record.value[f"attributes.gen_ai.{kind}"] = [
-            {key.removeprefix("message."): part for key, part in one.items()} for one in inner
-        ]
-
-
-def gather_events(record: Record) -> None:
-    """Joins the events `gen_ai.user.message`, `gen_ai.choice` and the like of a span to messages."""
-    said: dict[str, list[dict[str, Any]]] = {"prompt": [], "completion": []}
-    left = []
+def take_parts(record: Record, found: Gathered, columns: Columns) -> None:
+    """Puts the messages of numbered attributes and of events in the place of what they were gathered from."""
+    for name in found.parts or ():
+        record.value.pop(f"attributes.{name}", None)
     for event in list_objects(record.value.get("events")):
-        name, attributes = str(event.get("name", "")), read_attributes(event.get("attributes"))
-        kind = "completion" if name in ("gen_ai.choice", "gen_ai.content.completion") else "prompt"
-        role = name.removeprefix("gen_ai.").removesuffix(".message")
-        text = next((attributes[key] for key in ("content", "message", f"gen_ai.{kind}") if key in attributes), None)
-        if name.startswith("gen_ai.") and text is not None:
-            message = parse_cell(text)
-            message = message if isinstance(message, dict) else {"content": message}
-            said[kind].append({**message, "role": ASSISTANT if kind == "completion" else role})
-            event["attributes"] = {key: part for key, part in attributes.items() if part is not text}
+        if SPOKEN.fullmatch(str(event.get("name", ""))):
+            said = {"content", "message", "body", "gen_ai.prompt", "gen_ai.completion"}
+            event["attributes"] = {key: part for key, part in event["attributes"].items() if key not in said}
             del event["name"]
-        left.append(event)
-    for kind, messages in said.items():
+    for path, messages in ((columns.context[0], found.asked), (columns.response[0], found.answered)):
         if messages:
-            record.value[f"attributes.gen_ai.{kind}"] = messages
-    if left:
-        record.value["events"] = left
+            record.value[path] = messages
 
 
 def read_chatgpt(record: Record) -> Items:

@@ -148,17 +148,23 @@ def place_langfuse(record: Record) -> Place | None:
 
 
 @dataclass
-class Span:
-    """A span with what it gives: an item, or why it gives none, or nothing where it is no step with an answer."""
+class Step:
+    """A span as one step of a turn, with what it says."""
 
-    record: Record
     place: Place
-    found: list[dict[str, Any] | RatedItem | Skipped]
     asked: str = ""
     """What its answer answers: the last of the user's utterances."""
     before: frozenset[str] = frozenset()
     """What was said before that."""
     answers: list[str] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Span(Step):
+    """A span with what it gives: an item, or why it gives none, or nothing where it is no step with an answer."""
+
+    record: Record
+    found: list[dict[str, Any] | RatedItem | Skipped]
 
     def __post_init__(self) -> None:
         for one in self.found:
@@ -171,6 +177,16 @@ class Span:
             self.asked = context[last]["text"]
             self.before = frozenset(said["text"] for said in context[:last])
             self.answers += [item["response"]] if "response" in item else item.get("responses", [])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which steps of a trace hold answers that the user saw, by their keys: the last of each turn is `kept`. Those
+    `hidden` say nothing to the user; those `within` lie below an answer."""
+
+    kept: frozenset[str]
+    hidden: frozenset[str]
+    within: frozenset[str]
 
 
 def choose_answers(
@@ -190,7 +206,7 @@ def choose_answers(
             raise UnreadableInput(
                 tell("{where}: more than {most:,} spans; give them in parts", where=record.where, most=MOST_SPANS)
             )
-        traces.setdefault(place.trace, []).append(Span(record, place, list(items)))
+        traces.setdefault(place.trace, []).append(Span(place=place, record=record, found=list(items)))
     for spans in traces.values():
         chosen = choose_spans(spans, report)
         name_apart([span for span in chosen if span.answers])
@@ -213,26 +229,32 @@ def choose_spans(spans: Sequence[Span], report: Report) -> list[Span]:
     for span in spans:
         if known.setdefault(span.place.key, span) is not span:
             leave_span(span, TWICE, report)
-    internal = {key for key, span in known.items() if normalize(span.place.kind) in INTERNAL}
-    aside = internal | {key for key, span in known.items() if span.place.parent in known and is_aside(span)}
+    choice = choose_steps(known)
+    if not choice.kept:
+        return tell_unanswered(known, choice.hidden, report)
+    lift_ratings(known, choice.kept)
+    for key, span in known.items():
+        if key in choice.kept or not span.found:
+            continue
+        seen = WITHIN if key in choice.within else REPEATED
+        leave_span(span, BESIDE if key in choice.hidden else seen if span.answers else SILENT, report)
+    return [span for key, span in known.items() if key in choice.kept or not span.found]
+
+
+def choose_steps(known: Mapping[str, Step]) -> Choice:
+    """Which steps of a trace, given by their keys, hold the answers of its turns."""
+    internal = {key for key, step in known.items() if normalize(step.place.kind) in INTERNAL}
+    aside = internal | {key for key, step in known.items() if step.place.parent in known and is_aside(step)}
     hidden = aside | find_below(known, aside)
-    answers = {key for key, span in known.items() if span.answers}
+    answers = {key for key, step in known.items() if step.answers}
     if not answers - hidden:
         hidden = internal | find_below(known, internal)
     seen = {key for key in answers if key not in hidden}
     within = find_below(known, seen)
     outer = [known[key] for key in known if key in seen and key not in within]
     outer = outer or [known[key] for key in known if key in seen][:1]  # parents in a circle
-    if not outer:
-        return tell_unanswered(known, hidden, report)
-    kept = {turn[-1].place.key for turn in part_turns(outer)}
-    lift_ratings(known, kept)
-    for key, span in known.items():
-        if key in kept or not span.found:
-            continue
-        why = BESIDE if key in hidden else SILENT if not span.answers else WITHIN if key in within else REPEATED
-        leave_span(span, why, report)
-    return [span for key, span in known.items() if key in kept or not span.found]
+    kept = frozenset(turn[-1].place.key for turn in part_turns(outer))
+    return Choice(kept, frozenset(hidden), frozenset(within))
 
 
 def lift_ratings(known: Mapping[str, Span], kept: Collection[str]) -> None:
@@ -250,9 +272,9 @@ def lift_ratings(known: Mapping[str, Span], kept: Collection[str]) -> None:
             same.found = [rate(item, [*ratings, *more])]
 
 
-def is_aside(span: Span) -> bool:
+def is_aside(step: Step) -> bool:
     """Whether the name of a span tells of a step beside the answer."""
-    return ASIDE.search(span.place.name[:200]) is not None
+    return ASIDE.search(step.place.name[:200]) is not None
 
 
 def tell_unanswered(known: Mapping[str, Span], hidden: Collection[str], report: Report) -> list[Span]:
@@ -270,7 +292,7 @@ def leave_span(span: Span, why: str, report: Report) -> None:
     report.leave(tell("span {name}", name=span.place.name or span.place.kind or span.place.key), tell(why))
 
 
-def find_below(spans: Mapping[str, Span], tops: Collection[str]) -> set[str]:
+def find_below(spans: Mapping[str, Step], tops: Collection[str]) -> set[str]:
     """The spans below one of these, at any depth. Each is looked at once, and a circle of parents ends."""
     below: dict[str, bool] = {}
     for key in spans:
@@ -285,10 +307,10 @@ def find_below(spans: Mapping[str, Span], tops: Collection[str]) -> set[str]:
     return {key for key, is_below in below.items() if is_below}
 
 
-def part_turns(spans: Iterable[Span]) -> list[list[Span]]:
-    """The spans by the turn that they are of, in the order of time; the last of a turn is its answer."""
-    turns: list[list[Span]] = []
-    for span in sorted(spans, key=lambda one: one.place.start):
+def part_turns(steps: Iterable[Step]) -> list[list[Step]]:
+    """The steps by the turn that they are of, in the order of time; the last of a turn is its answer."""
+    turns: list[list[Step]] = []
+    for span in sorted(steps, key=lambda one: one.place.start):
         near = (turn for turn in reversed(turns[-MOST_TURNS_COMPARED:]) if is_same(turn[-1], span))
         turn = next(near, None)
         if turn is None:
@@ -300,7 +322,7 @@ def part_turns(spans: Iterable[Span]) -> list[list[Span]]:
     return turns
 
 
-def is_same(earlier: Span, later: Span) -> bool:
+def is_same(earlier: Step, later: Step) -> bool:
     """Whether two spans, of which none lies within the other, are steps of one turn: the later one is asked the same
     or about it, and does not go on from what was answered."""
     if any(answer in later.before for answer in earlier.answers):

@@ -1,0 +1,209 @@
+"""Spans to the rows that are stored of them: what was said, and what puts it in its place. Pure.
+
+A history that is sent again with every call is not stored again: a message whose text a row of the conversation holds
+already is a reference by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from saiten.core.formats.spans import (
+    DETAILS,
+    SPOKEN,
+    Call,
+    SpanEvent,
+    find_conversation,
+    find_kind,
+    is_of_a_call,
+    name_saying,
+    read_call,
+)
+from saiten_server.monitors.traces.values import Redact, TraceRules
+from saiten_server.monitors.traces.wire import WireSpan
+
+MOST_TEXT = 32_000
+"""Characters of a message that are kept."""
+
+MOST_CONVERSATION = 256
+"""Characters of the id of a conversation; a longer one is replaced by its digest."""
+
+MOST_ATTRIBUTE = 256
+"""Characters of a value of an attribute that a monitor names, and of the names of systems and builds."""
+
+MOST_NAMES = 24
+"""Attributes of an unknown convention that are shown."""
+
+MODEL_KINDS = {"chat", "generate_content", "text_completion", "llm", "generation", "chat_model"}
+"""Kinds of spans that should hold what was said, in lower case."""
+
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""What PostgreSQL refuses, or no encoding has."""
+
+DIGEST_BYTES = 8
+
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRow:
+    """What is stored of a span or log record. `conversation` is the id that it names, empty for none. `said` is JSON,
+    see `Reader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
+
+    trace: str
+    key: str
+    conversation: str
+    said: str
+    answers: int
+    attributes: Mapping[str, str]
+    fresh: tuple[int, ...]
+
+
+@dataclass
+class Read:
+    """The rows of a body, and what was left out: `counts` by what it was, `unread` the spans of conventions that are
+    not known, by library and names of attributes. `named` are traces with the conversation that a span of them names
+    which is itself left out."""
+
+    rows: list[SpanRow] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
+    named: dict[str, str] = field(default_factory=dict)
+
+
+class KnownTexts:
+    """Digests of texts that stored rows hold, the newest. What is not among them is stored once more."""
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = most
+        self._known: OrderedDict[int, None] = OrderedDict()
+
+    def __contains__(self, digest: int) -> bool:
+        return digest in self._known
+
+    def add(self, digests: Collection[int]) -> None:
+        """Remembers texts, after their rows are stored."""
+        for digest in digests:
+            self._known[digest] = None
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the spans of a body of one project. `texts` are those of this body and of those before it."""
+
+    rules: TraceRules
+    known: KnownTexts
+    redact: Redact
+    texts: set[int] = field(default_factory=set)
+
+    def read(self, spans: Sequence[WireSpan]) -> Read:
+        """The rows of these spans."""
+        found = Read()
+        for span in spans:
+            conversation = cut_name(find_conversation(span.attributes))
+            speaks = is_of_a_call(span.attributes) or any(is_speaking(event) for event in span.events)
+            call = read_call(span.attributes, span.events) if speaks else None
+            if call is None and speaks:
+                count_unread(span, found)
+            if call is None and (span.part or not speaks):
+                found.counts["other"] += not speaks
+                if conversation:
+                    found.named[span.trace] = conversation
+                continue
+            found.counts["spans"] += 1
+            found.counts["tool-calls"] += call.tool_calls if call else 0
+            found.rows.append(self._make_row(span, call or Call(""), conversation))
+        return found
+
+    def _make_row(self, span: WireSpan, call: Call, conversation: str) -> SpanRow:
+        """The row of a span, which may say nothing itself and yet tell what lies within what."""
+        place = conversation or span.trace
+        fresh: list[int] = []
+        said = {
+            "p": span.parent,
+            "k": clean(find_kind(span.attributes))[:64],
+            "n": clean(span.name),
+            "s": span.start,
+            "e": span.end,
+            "y": name_of(span.resource, "service.name"),
+            "b": name_of(span.resource, "service.version"),
+            "f": 1 if span.failed else 0,
+            "t": call.tool_calls,
+            "q": [self._write(one.role[0], one.text, place, fresh) for one in call.asked],
+            "a": [self._write("s", text, place, fresh) for text in call.answers],
+        }
+        return SpanRow(
+            span.trace,
+            f"{span.trace}{span.span}{span.part}",
+            conversation,
+            COMPACT.encode({key: part for key, part in said.items() if part}),
+            1 if call.answers else 0,
+            {name: text for name in self.rules.attributes if (text := find_attribute(span, name))},
+            tuple(fresh),
+        )
+
+    def _write(self, letter: str, text: str, place: str, fresh: list[int]) -> str:
+        """A message: `u` or `s`, and its text, or its digest where a row of the conversation holds the text."""
+        text = clean(text[:MOST_TEXT])
+        if self.rules.redact:
+            text = self.redact(text, self.rules.redact)
+        digest = digest_text(text)
+        mark = hash((place, digest))
+        if mark in self.known or mark in self.texts:
+            return f"{letter}#{digest}"
+        fresh.append(mark)
+        self.texts.add(mark)
+        return f"{letter}:{text}"
+
+
+def is_speaking(event: SpanEvent) -> bool:
+    """Whether an event holds what was said."""
+    return event.name == DETAILS or SPOKEN.fullmatch(event.name) is not None
+
+
+def count_unread(span: WireSpan, found: Read) -> None:
+    """Counts a span around a call, one whose content was not sent, or one of a convention that is not known."""
+    kind = find_kind(span.attributes).lower()
+    names = name_saying(span.attributes)
+    if kind in MODEL_KINDS and not names:
+        found.counts["without-content"] += 1
+    elif names and not (kind and kind not in MODEL_KINDS):
+        found.unread[span.scope or "-", " ".join(clean(name)[:80] for name in names[:MOST_NAMES])] += 1
+    else:
+        found.counts["around"] += 1
+
+
+def find_attribute(span: WireSpan, name: str) -> str:
+    """The value of an attribute that a monitor names; empty where there is none."""
+    value = span.attributes.get(name, span.resource.get(name))
+    return "" if value is None or isinstance(value, list | dict) else clean(str(value)[:MOST_ATTRIBUTE])
+
+
+def name_of(resource: Mapping[str, Any], name: str) -> str | None:
+    """A resource's attribute as a name; None where it has none."""
+    value = resource.get(name)
+    return clean(str(value)[:MOST_ATTRIBUTE]) if value not in (None, "") else None
+
+
+def clean(text: str) -> str:
+    """The text with what no database can store replaced."""
+    return UNSTORABLE.sub("\ufffd", text)
+
+
+def cut_name(name: str) -> str:
+    """The name of a conversation, or its digest where it is too long."""
+    name = clean(name)
+    return name if len(name) <= MOST_CONVERSATION else f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def digest_text(text: str) -> str:
+    """What stands for a text among those of a conversation."""
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
