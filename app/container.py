@@ -34,6 +34,10 @@ from saiten_server.explorer.overview import Overviews
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
+from saiten_server.monitors.service import MonitorService
+from saiten_server.monitors.store.monitors import MonitorStore
+from saiten_server.monitors.traces.store import LiveStore
+from saiten_server.monitors.work import MonitorWork
 from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
@@ -208,7 +212,10 @@ async def open_container(
             worker=worker,
             flow=flow,
             pauses=pauses,
-            services=open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+            services={
+                **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+                MonitorService: open_monitors(engine, instruments),
+            },
         )
 
 
@@ -397,20 +404,48 @@ def open_batches(
         queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
         quota=quota,
     )
+    owner = f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}"
+    monitors = MonitorWork(
+        store=MonitorStore(engine),
+        conversations=LiveStore(engine),
+        batches=store,
+        queue=queue,
+        instruments=unhurried,
+        policies=PolicyStore(engine),
+        limits=settings.limits,
+        new_id=new_id,
+        owner=owner,
+        window=window,
+    )
     worker = BatchWorker(
         store=store,
         queue=queue,
         cache=cache,
         instruments=unhurried,
         telemetry=instruments.telemetry,
-        owner=f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}",
+        owner=owner,
         concurrency=settings.judge_concurrency,
         lease_seconds=settings.lease_seconds,
         own=own,
         provider=provider,
-        chores=[Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run],
+        # A worker of some batches alone leaves live conversations to others.
+        chores=[
+            Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run,
+            *([monitors.run] if own is None else []),
+        ],
     )
     return batches, worker
+
+
+def open_monitors(engine: AsyncEngine, instruments: ScoringContext) -> MonitorService:
+    """The service of monitors."""
+    return MonitorService(
+        store=MonitorStore(engine),
+        conversations=LiveStore(engine),
+        rubrics=instruments.rubrics,
+        now=instruments.now,
+        new_id=new_id,
+    )
 
 
 def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:

@@ -14,6 +14,8 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, SaitenError, StoreError, UnknownRubric
 from saiten_server.core.evaluation import Metadata
 from saiten_server.core.rubric import Rubric
+from saiten_server.governance.policies import apply_policy
+from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.reading import find_live_faults, read_item
 from saiten_server.monitors.sampling import attributes_of, fits
 from saiten_server.monitors.store.alarms import Scales
@@ -57,9 +59,9 @@ class MonitorWork:
     batches: BatchStore
     queue: JobQueue
     instruments: ScoringContext
+    policies: PolicyStore
     limits: Limits
     new_id: Callable[[str], str]
-    now: Callable[[], datetime]
     owner: str
     window: int
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -71,7 +73,7 @@ class MonitorWork:
             try:
                 more = await self.do_round()
                 if rounds % TIDY_ROUNDS == 0:
-                    await forget_skipped(self.store.engine, self.now() - KEPT)
+                    await forget_skipped(self.store.engine, self.instruments.now() - KEPT)
                 rounds += 1
             except StoreError as error:
                 logger.warning("monitors wait for the store: %s", error.loggable, extra={"code": error.code})
@@ -84,7 +86,7 @@ class MonitorWork:
 
     async def do_round(self) -> bool:
         """One round; whether there is more to do at once."""
-        now = self.now()
+        now = self.instruments.now()
         monitors = await self.store.list_all(now)
         if not monitors:
             return False
@@ -119,12 +121,13 @@ class MonitorWork:
             logger.warning("a monitor's rubric is gone; its conversations are left out", extra=about)
             return
         closed = await asyncio.to_thread(lambda: [self._read(stored, rubric, one) for one in mine])
+        policy = await self.policies.find_policy(stored.project)
 
         def make_batch(found: StoredMonitor, place: WindowPlace) -> GrowingBatch:
-            options = describe_run(found.options, found.monitor.id, rubric, place)
+            options = apply_policy(describe_run(found.options, found.monitor.id, rubric, place), policy)
             return GrowingBatch(self.new_id("ba_"), found.project, options, rubric.digest, None, found.api_key)
 
-        grown = await enter(self.store.engine, stored.monitor.id, closed, make_batch, self.now())
+        grown = await enter(self.store.engine, stored.monitor.id, closed, make_batch, self.instruments.now())
         for batch_id in grown:
             await enqueue(self.queue, await self.batches.next_jobs(batch_id, self.window))
 
@@ -145,7 +148,7 @@ class MonitorWork:
     async def _fold(self, stored: StoredMonitor) -> bool:
         """Takes in what is scored, and judges the alarms; whether more waits."""
         scales = read_scales(self.instruments, stored.options)
-        return (await fold(self.store.engine, stored.monitor.id, scales, self.now())).more
+        return (await fold(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
 
     async def _seal(self, now: datetime) -> None:
         """Ends the windows that nothing more can join."""
