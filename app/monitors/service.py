@@ -130,10 +130,10 @@ def missing(monitor_id: str) -> NotFound:
 
 def require_aspects(rubric: Rubric, names: Sequence[str]) -> None:
     """Raises InvalidRequest for a name that no aspect of the rubric has."""
+    known = [aspect.id for aspect in rubric.aspects]
     for number, name in enumerate(names):
-        if name not in rubric.aspect_names:
-            known = ", ".join(rubric.aspect_names)
-            detail = Message("alarm-aspect-unknown", name=name[:64], rubric=rubric.name, aspects=known)
+        if name not in known:
+            detail = Message("alarm-aspect-unknown", name=name[:64], rubric=rubric.name, aspects=", ".join(known))
             raise InvalidRequest(detail, pointer=f"/alarm/aspects/{number}")
 
 

@@ -164,10 +164,12 @@ def look_at_stream(
         mended = worse * lasting.difference + lasting.radius < worse * raised.difference / 2
         if mended.any():
             return tell_look(lasting, int(np.argmax(mended)), "ok", first + after, resolved=True)
-    strength = worse * found.difference / found.radius
-    place = int(np.argmax(np.where(np.isfinite(found.radius), strength, -np.inf)))
-    is_alarm = strength[place] > 1
-    return tell_look(found, place, "alarm" if is_alarm or raised else "ok", first)
+    crossed = worse * found.difference > found.radius
+    # Of the days from which on there is a change the one from which on it is clearest: since then it has lasted.
+    alike = compare_stream(reference[None], since, level=alpha, width=width)
+    open_days = crossed if crossed.any() else np.isfinite(found.radius)
+    place = int(np.argmax(np.where(open_days, worse * alike.difference / alike.radius, -np.inf)))
+    return tell_look(found, place, "alarm" if crossed.any() or raised else "ok", first)
 
 
 def tell_look(found: Differences, place: int, state: AlarmState, first: int, *, resolved: bool = False) -> StreamLook:

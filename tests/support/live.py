@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.core.conversation import Finding
+from saiten_server.core.conversation import Finding, Role
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.evaluation import AspectResult, ConversationRequest, RubricReference, Usage
 from saiten_server.governance.store import PolicyStore
@@ -35,7 +35,7 @@ def make_live(name: str = "c-1", *system: str, at: datetime = START, **changes: 
     """A closed conversation in which the system says these texts."""
     said = system or ("ご予約を承りました。",)
     turns = [
-        LiveTurn(role, role, text, at, "t" * 32, f"{number:016x}", "bot", "1", 1.5 if role == "system" else None)
+        LiveTurn(role, cast(Role, role), text, at, "t" * 32, f"{number:016x}", "bot", "1", 1.5 if role == "system" else None)
         for number, answer in enumerate(said)
         for role, text in (("user", ASKED[number % len(ASKED)]), ("system", answer))
     ]
@@ -45,7 +45,7 @@ def make_live(name: str = "c-1", *system: str, at: datetime = START, **changes: 
         "name": name,
         "state": "closed",
         "version": 1,
-        "turns": tuple(cast(Any, turns)),
+        "turns": tuple(turns),
         "first_at": at,
         "last_at": at,
         "closed_at": at,

@@ -209,7 +209,7 @@ class AlarmReview:
         )
 
 
-def value_of(row: Row[Any], measure: str) -> float | None:
+def value_of(row: Any, measure: str) -> float | None:
     """The conversation's own value of a measure; faults per 100 system turns."""
     if measure not in RATES:
         value: float | None = (json.loads(row.scores) if row.scores else {}).get(measure)
