@@ -35,6 +35,9 @@ from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
 from saiten_server.monitors.service import MonitorService
+from saiten_server.monitors.sinks.sending import Sender, open_client
+from saiten_server.monitors.sinks.store import OutboxStore
+from saiten_server.monitors.sinks.values import SinkKeys, read_sinks
 from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.work import MonitorWork
@@ -214,7 +217,7 @@ async def open_container(
             pauses=pauses,
             services={
                 **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
-                MonitorService: open_monitors(engine, instruments),
+                MonitorService: open_monitors(settings, engine, instruments),
             },
         )
 
@@ -417,6 +420,7 @@ def open_batches(
         owner=owner,
         window=window,
     )
+    sender = Sender(outbox=OutboxStore(engine), keys=find_sinks(settings), open_client=open_client, now=instruments.now)
     worker = BatchWorker(
         store=store,
         queue=queue,
@@ -431,21 +435,28 @@ def open_batches(
         # A worker of some batches alone leaves live conversations to others.
         chores=[
             Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run,
-            *([monitors.run] if own is None else []),
+            *([monitors.run, sender.run] if own is None else []),
         ],
     )
     return batches, worker
 
 
-def open_monitors(engine: AsyncEngine, instruments: ScoringContext) -> MonitorService:
+def open_monitors(settings: Settings, engine: AsyncEngine, instruments: ScoringContext) -> MonitorService:
     """The service of monitors."""
     return MonitorService(
         store=MonitorStore(engine),
         conversations=LiveStore(engine),
         rubrics=instruments.rubrics,
+        sinks=find_sinks(settings),
+        outbox=OutboxStore(engine),
         now=instruments.now,
         new_id=new_id,
     )
+
+
+def find_sinks(settings: Settings) -> SinkKeys:
+    """The services that monitors may send to."""
+    return read_sinks(settings.sinks.get_secret_value() if settings.sinks else None)
 
 
 def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:

@@ -119,10 +119,9 @@ async def list_monitors(request: Request, container: Serving) -> Response:
 
 @router.get("/{monitor_id}", summary="Read a monitor", responses={200: {"model": Monitor}, **PROBLEMS})
 async def show_monitor(request: Request, container: Serving, monitor_id: str) -> Response:
-    """The monitor with what waits, and what it cost today."""
+    """The monitor with what waits, what it cost today, and what became of what its sinks were to get."""
     refuse_other_queries(request)
-    found = await serving(container).find(request.state.project, monitor_id)
-    return tell_value(request, found.monitor)
+    return tell_value(request, await serving(container).show(request.state.project, monitor_id))
 
 
 @router.patch(

@@ -17,6 +17,8 @@ from sqlalchemy import Row
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.rubric import Rubric
+from saiten_server.monitors.sinks.store import OutboxStore
+from saiten_server.monitors.sinks.values import SinkKeys
 from saiten_server.monitors.store.monitors import MonitorStore, Place
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import TraceRules
@@ -46,6 +48,8 @@ class MonitorService:
     store: MonitorStore
     conversations: LiveStore
     rubrics: RubricSource
+    sinks: SinkKeys
+    outbox: OutboxStore
     now: Callable[[], datetime]
     new_id: Callable[[str], str]
 
@@ -67,12 +71,13 @@ class MonitorService:
         if not await self.store.change(project, monitor_id, options, self.now()):
             raise missing(monitor_id)
         await self._set_rules(project)
-        return (await self.find(project, monitor_id)).monitor
+        return await self.show(project, monitor_id)
 
     def _pin(self, options: MonitorOptions) -> MonitorOptions:
         """The options with the rubric's version, so that all results are by the same."""
         rubric = self.rubrics.get(options.rubric)
         check_unit(rubric, "conversation")
+        self.sinks.require(options)
         if options.alarm is not None:
             require_aspects(rubric, options.alarm.aspects or ())
         return options.model_copy(update={"rubric": rubric.name})
@@ -83,6 +88,11 @@ class MonitorService:
         if found is None:
             raise missing(monitor_id)
         return found
+
+    async def show(self, project: str, monitor_id: str) -> Monitor:
+        """The monitor with what became of what its sinks were to get."""
+        stored = await self.find(project, monitor_id)
+        return stored.monitor.model_copy(update={"sinks": tuple(await self.outbox.states(stored))})
 
     async def remove(self, project: str, monitor_id: str) -> None:
         """Removes it. Its runs stay, and end with what is in them."""

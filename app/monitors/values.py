@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Literal
@@ -128,6 +128,17 @@ RESTARTING = ("rubric", "filter", "judge", "window", "alarm")
 """Options whose change makes the results before it no reference for those after it."""
 
 
+class SinkState(Value):
+    """What became of what a sink was to get."""
+
+    kind: str
+    url: str
+    waiting: int
+    sent: int
+    dropped: int = Field(description="given up because the backlog was full, or refused by the sink for good")
+    last_error: str | None
+
+
 class Monitor(Value):
     """A monitor as it is now."""
 
@@ -141,6 +152,7 @@ class Monitor(Value):
         default=0, description="how often the rates are halved today, so that the budget lasts; 0: not thinned"
     )
     spent_usd_today: float | None = Field(default=0.0, description="null where the price of a result is not known")
+    sinks: Annotated[tuple[SinkState, ...], listed()] = Field(default=(), description="what became of what was sent")
 
 
 class MeasureValue(Value):
@@ -238,17 +250,6 @@ class MeasureState(Value):
     looked_at: datetime | None = None
 
 
-class SinkState(Value):
-    """What became of what a sink was to get."""
-
-    kind: str
-    url: str
-    waiting: int
-    sent: int
-    dropped: int = Field(description="given up because the backlog was full, or refused by the sink for good")
-    last_error: str | None
-
-
 @dataclass(frozen=True)
 class StoredMonitor:
     """A monitor with what callers do not see."""
@@ -260,8 +261,6 @@ class StoredMonitor:
     api_key: str | None = None
     reference_from: int | None = None
     """The first day of the reference, as an ordinal; None before the first conversation."""
-
-    extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> MonitorOptions:

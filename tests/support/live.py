@@ -16,6 +16,8 @@ from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.evaluation import AspectResult, ConversationRequest, RubricReference, Usage
 from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.service import MonitorService
+from saiten_server.monitors.sinks.store import OutboxStore
+from saiten_server.monitors.sinks.values import SinkKeys
 from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Claim, LiveConversation, LiveTurn, TraceRules
@@ -35,7 +37,9 @@ def make_live(name: str = "c-1", *system: str, at: datetime = START, **changes: 
     """A closed conversation in which the system says these texts."""
     said = system or ("ご予約を承りました。",)
     turns = [
-        LiveTurn(role, cast(Role, role), text, at, "t" * 32, f"{number:016x}", "bot", "1", 1.5 if role == "system" else None)
+        LiveTurn(
+            role, cast(Role, role), text, at, "t" * 32, f"{number:016x}", "bot", "1", 1.5 if role == "system" else None
+        )
         for number, answer in enumerate(said)
         for role, text in (("user", ASKED[number % len(ASKED)]), ("system", answer))
     ]
@@ -114,7 +118,14 @@ class MonitorBench:
             "conversations": cast(LiveStore, self.live),
             "new_id": lambda prefix: f"{prefix}{next(ids)}",
         }
-        self.service = MonitorService(rubrics=instruments.rubrics, now=self.clock, **shared)
+        self.outbox = OutboxStore(self.engine)
+        self.service = MonitorService(
+            rubrics=instruments.rubrics,
+            sinks=SinkKeys({"http://sink.example": "KEY", "http://hooks.example": None}),
+            outbox=self.outbox,
+            now=self.clock,
+            **shared,
+        )
         self.work = MonitorWork(
             batches=self.batches,
             queue=cast(JobQueue, self.queue),

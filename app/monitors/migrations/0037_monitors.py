@@ -150,7 +150,6 @@ table(
     sa.Column("sink", sa.String(64), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     *columns(MOMENT, "created_at", "due_at"),
-    sa.Column("tries", sa.Integer, nullable=False),
     sa.Index(None, "due_at"),
     sa.Index(None, "monitor_id", "sink", "created_at"),
 )
@@ -159,6 +158,7 @@ table(
     "monitor_sinks",
     monitor_id(primary_key=True),
     sa.Column("sink", sa.String(64), primary_key=True),
-    *columns(sa.Integer, "sent", "dropped"),
-    sa.Column("last_error", sa.Text, nullable=True),
+    *columns(sa.Integer, "sent", "dropped", "failures"),
+    sa.Column("closed_until", MOMENT, nullable=True),
+    sa.Column("last_error", sa.String(64), nullable=True),
 )

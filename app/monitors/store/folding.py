@@ -14,6 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten_server.core.conversation import ANY_CODE, KIND, KINDS, FaultyTurns
 from saiten_server.core.evaluation import Evaluation
+from saiten_server.monitors.sinks.store import post
+from saiten_server.monitors.sinks.values import SentScores, address_alarm, address_scores
+from saiten_server.monitors.sinks.writing import make_score
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.store.alarms import Scales, judge_alarms
 from saiten_server.monitors.store.monitors import read_monitor
@@ -52,6 +55,26 @@ class ScoredConversation:
         aspects = self.evaluation.aspects if self.evaluation else {}
         return {name: one.mean for name, one in aspects.items() if one.mean is not None}
 
+    def tell(self, stored: StoredMonitor, now: datetime) -> SentScores:
+        """The result as it is sent: the ratings with the judge's reasons, and the faulty turns."""
+        row, aspects = self.row, self.evaluation.aspects if self.evaluation else {}
+        made = [
+            make_score(row.evaluation_id, name, one.mean, label=one.label, explanation=one.reason)
+            for name, one in aspects.items()
+            if one.mean is not None
+        ]
+        if (faults := self.faults) is not None:
+            made.append(make_score(row.evaluation_id, FAULTY, float(faults)))
+        return SentScores(
+            evaluation=row.evaluation_id or "",
+            monitor=stored.monitor.id,
+            session=None if row.name == row.trace_id else row.name,
+            trace_id=row.trace_id,
+            span_id=row.span_id,
+            scored_at=now,
+            scores=tuple(made),
+        )
+
     @property
     def faults(self) -> int | None:
         """System turns with any finding; None where that is not known."""
@@ -84,6 +107,11 @@ async def fold(engine: AsyncEngine, monitor_id: str, scales: Scales, now: dateti
         mine = [one for one in scored if one.row.epoch == stored.epoch]
         await add_sums(connection, stored, [counted for one in mine for counted in count_judged(stored, one)])
         alarms = await judge_alarms(connection, stored, scales, now)
+        outgoing = [
+            each for one in scored if one.evaluation for each in address_scores(stored.monitor, one.tell(stored, now))
+        ]
+        outgoing += [each for one in alarms for each in address_alarm(stored.monitor, one)]
+        await post(connection, stored, outgoing, now)
     return Folded(scored, alarms, len(rows) == AT_ONCE)
 
 

@@ -127,16 +127,17 @@ monitor_outbox = table(
     sa.Column("sink", sa.String(64), nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     *columns(Instant, "created_at", "due_at"),
-    sa.Column("tries", sa.Integer, nullable=False),
     sa.Index(None, "due_at"),
     sa.Index(None, "monitor_id", "sink", "created_at"),
 )
 
-# What became of what each sink was to get. `sink` is the digest of kind and address.
+# What became of what each sink was to get. `sink` is the digest of kind and address; after `failures` in a row nothing
+# is sent before `closed_until`.
 monitor_sinks = table(
     "monitor_sinks",
     monitor_id(primary_key=True),
     sa.Column("sink", sa.String(64), primary_key=True),
-    *columns(sa.Integer, "sent", "dropped"),
-    sa.Column("last_error", sa.Text, nullable=True),
+    *columns(sa.Integer, "sent", "dropped", "failures"),
+    sa.Column("closed_until", Instant, nullable=True),
+    sa.Column("last_error", sa.String(64), nullable=True),
 )
