@@ -98,7 +98,17 @@ class MonitorWork:
             if stored.monitor.waiting or stored.monitor.id in entered:
                 more |= await self._fold(stored)
         await self._seal(now)
+        await self._report(monitors)
         return more
+
+    async def _report(self, monitors: Sequence[StoredMonitor]) -> None:
+        """Tells the operator what waits, which alarms are on, and what is thinned."""
+        alarms = await self.store.count_alarms()
+        self.instruments.telemetry.monitors(
+            sum(one.monitor.waiting for one in monitors),
+            {one.monitor.id: alarms.get(one.monitor.id, 0) for one in monitors},
+            {one.monitor.id: one.monitor.thinning for one in monitors},
+        )
 
     async def _enter(self, claims: Sequence[Claim], monitors: Sequence[StoredMonitor]) -> set[str]:
         """Takes the conversations into their monitors, and returns those; then they are done with. What was entered
@@ -127,8 +137,10 @@ class MonitorWork:
             options = apply_policy(describe_run(found.options, found.monitor.id, rubric, place), policy)
             return GrowingBatch(self.new_id("ba_"), found.project, options, rubric.digest, None, found.api_key)
 
-        grown = await enter(self.store.engine, stored.monitor.id, closed, make_batch, self.instruments.now())
-        for batch_id in grown:
+        entered = await enter(self.store.engine, stored.monitor.id, closed, make_batch, self.instruments.now())
+        for outcome in entered.outcomes:
+            self.instruments.telemetry.monitored(outcome)
+        for batch_id in entered.grown:
             await enqueue(self.queue, await self.batches.next_jobs(batch_id, self.window))
 
     def _read(self, stored: StoredMonitor, rubric: Rubric, live: LiveConversation) -> ClosedConversation:

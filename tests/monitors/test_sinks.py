@@ -41,7 +41,13 @@ class Receiver:
 
 
 async def send(bench: MonitorBench, receiver: Receiver) -> int:
-    sender = Sender(outbox=bench.outbox, keys=bench.service.sinks, open_client=httpx.AsyncClient, now=bench.clock)
+    sender = Sender(
+        outbox=bench.outbox,
+        keys=bench.service.sinks,
+        open_client=httpx.AsyncClient,
+        now=bench.clock,
+        telemetry=bench.work.instruments.telemetry,
+    )
     async with httpx.AsyncClient(transport=httpx.MockTransport(receiver)) as client:
         return await sender.send_due(client)
 
@@ -227,6 +233,15 @@ async def test_an_alarm_goes_to_the_webhook_when_it_is_raised(quick: MonitorBenc
     (body,) = receiver.bodies
     assert (body["event"], body["alarm"]["measure"]) == ("raised", "overall")
     assert str(receiver.requests[0].url) == HOOK["url"]
+
+
+async def test_what_mlflow_has_already_is_sent(quick: MonitorBench) -> None:
+    """MLflow answers a second assessment of one id with 500."""
+    monitor = await quick.make(send_to=[{"kind": "mlflow", "url": "http://sink.example"}])
+    await score_some(quick, "a")
+    receiver = Receiver(lambda request: httpx.Response(200 if request.method == "GET" else 500))
+    await send(quick, receiver)
+    assert (await state(quick, monitor.id)).sent == 1
 
 
 async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBench) -> None:

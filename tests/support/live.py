@@ -9,6 +9,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
+from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.conversation import Finding, Role
@@ -23,6 +24,7 @@ from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Claim, LiveConversation, LiveTurn, TraceRules
 from saiten_server.monitors.values import Monitor, MonitorOptions
 from saiten_server.monitors.work import MonitorWork
+from saiten_server.platform.telemetry import Telemetry
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.work import ChunkJob, FinishedCandidate, JobQueue
 from saiten_server.scoring.rubrics.files import open_rubrics
@@ -112,7 +114,9 @@ class MonitorBench:
         self.queue = KeptJobs()
         self.store = MonitorStore(self.engine)
         self.batches = BatchStore(self.engine, clock=self.clock)
-        instruments = SimpleNamespace(rubrics=open_rubrics(None), now=self.clock)
+        instruments = SimpleNamespace(
+            rubrics=open_rubrics(None), now=self.clock, telemetry=Telemetry(CollectorRegistry())
+        )
         shared: dict[str, Any] = {
             "store": self.store,
             "conversations": cast(LiveStore, self.live),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from saiten_server.core.errors import SaitenError, StoreError
 from saiten_server.monitors.sinks.store import LONGEST_PAUSE, OutboxStore, Waiting
 from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys
-from saiten_server.monitors.sinks.writing import write_alarm, write_scores
+from saiten_server.monitors.sinks.writing import Call, write_alarm, write_scores
+from saiten_server.platform.telemetry import Telemetry
 
 if TYPE_CHECKING:
     import httpx
@@ -46,6 +47,7 @@ class Sender:
     keys: SinkKeys
     open_client: Callable[[], httpx.AsyncClient]
     now: Callable[[], datetime]
+    telemetry: Telemetry
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> None:
@@ -55,7 +57,9 @@ class Sender:
             while True:
                 more = False
                 try:
-                    if await self.outbox.backlog():
+                    waiting = await self.outbox.backlog()
+                    self.telemetry.outbox(waiting)
+                    if waiting:
                         client = client or self.open_client()
                         more = await self.send_due(client) == AT_ONCE
                 except StoreError as error:
@@ -78,8 +82,10 @@ class Sender:
         try:
             refused = await self._deliver(client, one)
         except Unanswered as error:
+            self.telemetry.sent(one.sink.kind, "unanswered")
             await self.outbox.put_off(one, self.now(), error.code, error.pause)
         else:
+            self.telemetry.sent(one.sink.kind, "refused" if refused else "sent")
             await self.outbox.settle(one, error=refused)
 
     async def _deliver(self, client: httpx.AsyncClient, one: Waiting) -> str | None:
@@ -95,14 +101,21 @@ class Sender:
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     response = await client.post(call.url, json=call.body, headers=headers)
+                    is_kept = response.is_success or await has_kept(client, call, headers)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
                 raise Unanswered(name_failure(error)) from None
             status = response.status_code
+            if is_kept:
+                continue
             if status in REFUSED:
                 return f"status-{status}"
-            if not response.is_success:
-                raise Unanswered(f"status-{status}", read_pause(response.headers.get("retry-after")))
+            raise Unanswered(f"status-{status}", read_pause(response.headers.get("retry-after")))
         return None
+
+
+async def has_kept(client: httpx.AsyncClient, call: Call, headers: Mapping[str, str]) -> bool:
+    """Whether a service that takes nothing twice has this already."""
+    return call.kept_at is not None and (await client.get(call.kept_at, headers=headers)).is_success
 
 
 def name_failure(error: Exception) -> str:

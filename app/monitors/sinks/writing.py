@@ -15,10 +15,11 @@ ANNOTATOR = "saiten"
 
 
 class Call(NamedTuple):
-    """One request."""
+    """One request. `kept_at` answers 200 where the service has it already, for one that refuses it a second time."""
 
     url: str
     body: dict[str, Any]
+    kept_at: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,11 @@ def write_mlflow(base: str, sent: SentScores) -> list[Call]:
     if sent.trace_id is None:
         return []
     trace = f"tr-{sent.trace_id}"
+    place = f"{base}/api/3.0/mlflow/traces/{trace}/assessments"
     source = {"source_type": "LLM_JUDGE", "source_id": ANNOTATOR}
     return [
         Call(
-            f"{base}/api/3.0/mlflow/traces/{trace}/assessments",
+            place,
             {
                 "assessment": {
                     "assessment_id": f"a-{score.id[:32]}",
@@ -158,6 +160,7 @@ def write_mlflow(base: str, sent: SentScores) -> list[Call]:
                     "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, "session": sent.session or ""},
                 }
             },
+            f"{place}/a-{score.id[:32]}",
         )
         for score in sent.scores
     ]

@@ -146,6 +146,11 @@ class MonitorStore:
         query = select(t.monitor_states).where(state.monitor_id == monitor_id).order_by(state.measure)
         return [read_state(row) for row in await db.fetch(self.engine, query)]
 
+    async def count_alarms(self) -> Mapping[str, int]:
+        """By monitor how many alarms are on."""
+        query = select(state.monitor_id, func.count()).where(state.alarm_id.is_not(None)).group_by(state.monitor_id)
+        return {row[0]: int(row[1]) for row in await db.fetch(self.engine, query)}
+
     async def windows(self, monitor_id: str, *, before: datetime | None = None, limit: int) -> Sequence[Row[Any]]:
         """Rows of its windows, the newest first, with the names of runs that are gone left out."""
         there = select(batches.c.id).where(batches.c.id == window.batch_id, batches.c.status != RECEIVING)
