@@ -39,6 +39,7 @@ from saiten_server.monitors.sinks.sending import Sender, open_client
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys, read_sinks
 from saiten_server.monitors.store.monitors import MonitorStore
+from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.work import MonitorWork
 from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
@@ -215,10 +216,7 @@ async def open_container(
             worker=worker,
             flow=flow,
             pauses=pauses,
-            services={
-                **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
-                MonitorService: open_monitors(settings, engine, instruments),
-            },
+            services=open_all(settings, Ground(settings, engine, cache, quota, instruments.now, new_id), instruments),
         )
 
 
@@ -432,26 +430,31 @@ def open_batches(
         lease_seconds=settings.lease_seconds,
         own=own,
         provider=provider,
-        # A worker of some batches alone leaves live conversations to others.
         chores=[
             Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run,
+            TraceUpkeep(
+                store=LiveStore(engine), policies=PolicyStore(engine), days=settings.trace_days, now=instruments.now
+            ).run,
+            # A worker of some batches alone leaves live conversations to others.
             *([monitors.run, sender.run] if own is None else []),
         ],
     )
     return batches, worker
 
 
-def open_monitors(settings: Settings, engine: AsyncEngine, instruments: ScoringContext) -> MonitorService:
-    """The service of monitors."""
-    return MonitorService(
-        store=MonitorStore(engine),
-        conversations=LiveStore(engine),
+def open_all(settings: Settings, ground: Ground, instruments: ScoringContext) -> dict[type, Any]:
+    """The services of single capabilities, by class; that of monitors sets what the intake of traces goes by."""
+    services = open_services(ground)
+    monitors = MonitorService(
+        store=MonitorStore(ground.engine),
+        intake=services[TraceIntake],
         rubrics=instruments.rubrics,
         sinks=find_sinks(settings),
-        outbox=OutboxStore(engine),
-        now=instruments.now,
-        new_id=new_id,
+        outbox=OutboxStore(ground.engine),
+        now=ground.now,
+        new_id=ground.new_id,
     )
+    return {**services, MonitorService: monitors}
 
 
 def find_sinks(settings: Settings) -> SinkKeys:

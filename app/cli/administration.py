@@ -126,7 +126,7 @@ def keys() -> None:
 
 @keys.command("create")
 @click.option("--name", default="key", callback=check_label, show_default=True, help="What it is for; shown in `list`.")
-@click.option("--scope", type=click.Choice(["read", "write", "admin"]), default="write", show_default=True)
+@click.option("--scope", type=click.Choice(["read", "write", "admin", "ingest"]), default="write", show_default=True)
 @click.option(
     "--project",
     default="default",

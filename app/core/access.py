@@ -10,7 +10,8 @@ from pydantic import Field
 
 from saiten_server.core.model import Finite, Value
 
-Scope = Literal["read", "write", "admin"]
+Scope = Literal["read", "write", "admin", "ingest"]
+"""What a key may do: read; also write; also administer; or only send traces, and read nothing."""
 
 
 @dataclass(frozen=True)

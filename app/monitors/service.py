@@ -20,7 +20,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys
 from saiten_server.monitors.store.monitors import MonitorStore, Place
-from saiten_server.monitors.traces.store import LiveStore
+from saiten_server.monitors.traces.service import TraceIntake
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.values import (
     Alarm,
@@ -46,7 +46,7 @@ class MonitorService:
     InvalidRequest, UnknownRubric and StoreError."""
 
     store: MonitorStore
-    conversations: LiveStore
+    intake: TraceIntake
     rubrics: RubricSource
     sinks: SinkKeys
     outbox: OutboxStore
@@ -102,7 +102,7 @@ class MonitorService:
 
     async def _set_rules(self, project: str) -> None:
         """Has the project's conversations read and closed as its monitors need it."""
-        await self.conversations.set_rules(project, merge_rules(await self.store.list_all(self.now(), project)))
+        await self.intake.set_rules(project, merge_rules(await self.store.list_all(self.now(), project)))
 
     async def windows(self, project: str, monitor_id: str, *, before: datetime | None, limit: int) -> Sequence[Window]:
         """Its windows, the newest first."""

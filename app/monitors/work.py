@@ -90,7 +90,6 @@ class MonitorWork:
         monitors = await self.store.list_all(now)
         if not monitors:
             return False
-        await self.conversations.close_due(now)
         claims = await self.conversations.claim(self.owner, now, limit=CLAIMED, lease_seconds=CLAIM_SECONDS)
         entered = await self._enter(claims, monitors)
         more = len(claims) == CLAIMED

@@ -265,6 +265,12 @@ class Settings(BaseSettings):
         ge=1,
         description="what a project may store, in bytes of texts and results; empty: any number; see limits.md",
     )
+    trace_days: float = Field(
+        default=30.0,
+        gt=0,
+        le=36_500,
+        description="how long live conversations are kept after their last span; see traces.md",
+    )
     tracing: Literal["off", "otlp"] = Field(
         default="off", description="OpenTelemetry traces over OTLP, as OTEL_EXPORTER_OTLP_ENDPOINT says (extra tracing)"
     )

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.errors import SettingsInvalid
 from saiten_server.platform.sql.engine import open_engine, read, write
-from saiten_server.platform.sql.schema import LAST_CHAINED, alembic_config, migrate, migrating, upgrade
+from saiten_server.platform.sql.schema import LAST_CHAINED, alembic_config, load_tables, migrate, migrating, upgrade
 from saiten_server.platform.sql.tables import metadata
 from saiten_server.scoring.store import EvaluationStore
 from tests.support.migrations import NUMBER, add_migration
@@ -51,6 +51,7 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
 # Of SQLite alone, whose reflection knows no expressions: the catalogs are compared where the schema is made at once.
 @pytest.mark.filterwarnings("ignore:(Skipped unsupported reflection of|autogenerate skipping).*expression-based index")
 async def test_the_schema_is_what_the_tables_say(engine) -> None:
+    load_tables()
     async with read(engine) as connection:
         differences = await connection.run_sync(
             lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata)

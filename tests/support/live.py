@@ -20,6 +20,7 @@ from saiten_server.monitors.service import MonitorService
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys
 from saiten_server.monitors.store.monitors import MonitorStore
+from saiten_server.monitors.traces.service import TraceIntake
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Claim, LiveConversation, LiveTurn, TraceRules
 from saiten_server.monitors.values import Monitor, MonitorOptions
@@ -76,9 +77,6 @@ class FakeLive:
     async def set_rules(self, project: str, rules: TraceRules) -> None:
         self.rules[project] = rules
 
-    async def close_due(self, now: datetime) -> int:
-        return 0
-
     async def claim(self, owner: str, now: datetime, *, limit: int, lease_seconds: float) -> Sequence[Claim]:
         found = [*self.closed.values()][:limit]
         return [Claim(one, owner, now + timedelta(seconds=lease_seconds)) for one in found]
@@ -119,7 +117,6 @@ class MonitorBench:
         )
         shared: dict[str, Any] = {
             "store": self.store,
-            "conversations": cast(LiveStore, self.live),
             "new_id": lambda prefix: f"{prefix}{next(ids)}",
         }
         self.outbox = OutboxStore(self.engine)
@@ -127,10 +124,12 @@ class MonitorBench:
             rubrics=instruments.rubrics,
             sinks=SinkKeys({"http://sink.example": "KEY", "http://hooks.example": None}),
             outbox=self.outbox,
+            intake=cast(TraceIntake, self.live),
             now=self.clock,
             **shared,
         )
         self.work = MonitorWork(
+            conversations=cast(LiveStore, self.live),
             batches=self.batches,
             queue=cast(JobQueue, self.queue),
             instruments=cast(Any, instruments),

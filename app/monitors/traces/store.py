@@ -302,7 +302,7 @@ def describe(row: Any) -> LiveConversation:
         closed_at=row.closed_at,
         attributes=read_attributes(row),
         late_spans=row.late,
-        unread_spans=row.refused,
+        refused_spans=row.refused,
     )
 
 

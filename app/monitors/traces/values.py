@@ -60,7 +60,7 @@ class LiveConversation:
 
     `answers` counts the system's turns, `errors` its failed calls, `tool_calls` what was left out of the turns,
     `repeats` answers that another span repeats or replaces, `late_spans` those that arrived after it was done or after
-    its time of grace, which are kept and not part of `turns`, `unread_spans` those beyond what a conversation may hold.
+    its time of grace, which are kept and not part of `turns`, `refused_spans` those beyond what it may hold.
     """
 
     id: str
@@ -79,7 +79,7 @@ class LiveConversation:
     tool_calls: int = 0
     repeats: int = 0
     late_spans: int = 0
-    unread_spans: int = 0
+    refused_spans: int = 0
 
     @property
     def answers(self) -> int:

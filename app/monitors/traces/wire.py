@@ -1,8 +1,6 @@
 """OTLP over HTTP: bodies of spans and of log records, unpacked and decoded within limits.
 
-A body of protobuf is walked down to its spans, and each is decoded by itself: one that is too large or damaged is
-rejected alone, and never more than one is in memory as protobuf. Shapes: opentelemetry-proto 1.x,
-`ExportTraceServiceRequest` and `ExportLogsServiceRequest`, which nest alike.
+Shapes: opentelemetry-proto 1.x, `ExportTraceServiceRequest` and `ExportLogsServiceRequest`, which nest alike.
 """
 
 from __future__ import annotations
@@ -12,34 +10,21 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from google.protobuf.message import DecodeError
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from saiten.core.formats.records import list_objects
 from saiten.core.formats.spans import SpanEvent, read_attributes
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
-from saiten_server.core.errors import InvalidRequest
 
 Signal = Literal["traces", "logs"]
 
 SCOPED = {"traces": ("resourceSpans", "scopeSpans", "spans"), "logs": ("resourceLogs", "scopeLogs", "logRecords")}
 """The fields of JSON that nest."""
 
-INNER, VARINT, FIXED64, FIXED32 = 2, 0, 1, 5
-"""Wire types of protobuf."""
-
 TRACE_ID, SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9a-f]{16}")
-
-MOST_DEPTH = 32
-"""Of a structured value."""
 
 MOST_NAME = 200
 """Characters of a name of a span or of a library."""
@@ -50,9 +35,6 @@ PIECE_BYTES = 1024 * 1024
 MOST_MEMBERS = 64
 """Members of a gzip body: each costs, although it may hold nothing."""
 
-STEPS_OF_A_SPAN = 4
-"""Fields around spans that are walked for each span that a body may hold."""
-
 ERROR = 2
 """The status code of a span that failed."""
 
@@ -60,12 +42,20 @@ Reason = Literal["span-too-large", "span-damaged", "span-ids", "span-attributes"
 """Why a span is rejected."""
 
 
-class BodyTooLarge(InvalidRequest, code="body-too-large"):
-    """The body is larger, unpacked, than the limit, or holds more than it."""
+class BodyTooLarge(Exception):
+    """The body is larger, unpacked, than the limit, or holds more than it; `message` says so."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
 
 
-class BodyDamaged(InvalidRequest, code="invalid-body"):
-    """The body is neither gzip, protobuf nor JSON of the shape that it should have."""
+class BodyDamaged(Exception):
+    """The body is neither gzip, protobuf nor JSON of the shape that it should have; `message` says so."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 @dataclass(frozen=True)
@@ -146,21 +136,11 @@ def decode(body: bytes, signal: Signal, limits: WireLimits, *, is_json: bool) ->
     """The spans of an unpacked body. Raises BodyTooLarge and BodyDamaged where no span of it can be trusted."""
     if len(body) > limits.bytes:
         raise BodyTooLarge(Message("traces-bytes-most", most=limits.bytes))
-    return decode_json(body, signal, limits) if is_json else decode_protobuf(body, signal, limits)
+    if is_json:
+        return decode_json(body, signal, limits)
+    from saiten_server.monitors.traces.protobuf import decode_protobuf  # which loads protobuf
 
-
-def decode_protobuf(body: bytes, signal: Signal, limits: WireLimits) -> Decoded:
-    """The spans of a body of protobuf."""
-    found, steps = Decoded(), Steps(STEPS_OF_A_SPAN * limits.spans, limits.spans)
-    read = read_span if signal == "traces" else read_log
-    for seen, (resource, scope, place) in enumerate(walk(memoryview(body), steps)):
-        if seen >= limits.spans:
-            raise BodyTooLarge(Message("traces-spans-most", most=limits.spans))
-        if len(place) > limits.span_bytes:
-            found.rejected["span-too-large"] += 1
-            continue
-        take(found, lambda p=place, r=resource, s=scope: read(bytes(p), r, s, limits))  # type: ignore[misc]
-    return found
+    return decode_protobuf(body, signal, limits)
 
 
 def take(found: Decoded, read: Callable[[], WireSpan]) -> None:
@@ -169,120 +149,8 @@ def take(found: Decoded, read: Callable[[], WireSpan]) -> None:
         found.spans.append(read())
     except Rejected as rejected:
         found.rejected[rejected.reason] += 1
-    except (DecodeError, RecursionError, ValueError, TypeError):
+    except (RecursionError, ValueError, TypeError, OverflowError):
         found.rejected["span-damaged"] += 1
-
-
-@dataclass
-class Steps:
-    """How many more fields are walked."""
-
-    left: int
-    most: int
-
-    def take(self) -> None:
-        """Counts a field; raises BodyTooLarge where there are too many."""
-        self.left -= 1
-        if self.left < 0:
-            raise BodyTooLarge(Message("traces-spans-most", most=self.most))
-
-
-def walk(body: memoryview, steps: Steps) -> Iterator[tuple[dict[str, Any], str, memoryview]]:
-    """Each span's bytes with its resource's attributes and its scope's name. Raises BodyDamaged and BodyTooLarge."""
-    for number, outer in read_fields(body, steps):
-        if number != 1:
-            continue
-        inner = list(read_fields(outer, steps))
-        resource = parse(Resource, next((part for field_number, part in inner if field_number == 1), None))
-        about = read_pairs(resource.attributes)
-        for scoped in (part for field_number, part in inner if field_number == 2):
-            yield from walk_scope(scoped, about, steps)
-
-
-def walk_scope(
-    scoped: memoryview, resource: dict[str, Any], steps: Steps
-) -> Iterator[tuple[dict[str, Any], str, memoryview]]:
-    """The spans of a scope, which the format writes before them."""
-    name = ""
-    for number, part in read_fields(scoped, steps):
-        if number == 1:
-            scope = parse(InstrumentationScope, part)
-            name = f"{scope.name} {scope.version}".strip()[:MOST_NAME]
-        elif number == 2:
-            yield resource, name, part
-
-
-def read_fields(body: memoryview, steps: Steps) -> Iterator[tuple[int, memoryview]]:
-    """The length-delimited fields of a message of protobuf, by number. Raises BodyDamaged and BodyTooLarge."""
-    at, end = 0, len(body)
-    while at < end:
-        steps.take()
-        key, at = read_varint(body, at)
-        kind = key & 7
-        if kind == INNER:
-            size, at = read_varint(body, at)
-            if at + size > end:
-                raise BodyDamaged(Message("traces-protobuf-damaged"))
-            yield key >> 3, body[at : at + size]
-            at += size
-        elif kind == VARINT:
-            _, at = read_varint(body, at)
-        elif kind in (FIXED64, FIXED32):
-            at += 8 if kind == FIXED64 else 4
-        else:
-            raise BodyDamaged(Message("traces-protobuf-damaged"))
-    if at != end:
-        raise BodyDamaged(Message("traces-protobuf-damaged"))
-
-
-def read_varint(body: memoryview, at: int) -> tuple[int, int]:
-    """A number, and the place after it."""
-    value = shift = 0
-    while at < len(body) and shift < 64:
-        byte = body[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise BodyDamaged(Message("traces-protobuf-damaged"))
-
-
-def parse(kind: Any, part: memoryview | None) -> Any:
-    """A message of protobuf; an empty one where there is none. Raises BodyDamaged."""
-    try:
-        return kind.FromString(bytes(part or b""))
-    except DecodeError:
-        raise BodyDamaged(Message("traces-protobuf-damaged")) from None
-
-
-def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireLimits) -> WireSpan:
-    """A span of protobuf. Raises Rejected and DecodeError."""
-    span = Span.FromString(body)
-    refuse_attributes(len(span.attributes) + sum(len(event.attributes) for event in span.events), limits)
-    return WireSpan(
-        *check_ids(span.trace_id.hex(), span.span_id.hex()),
-        span.parent_span_id.hex(),
-        "",
-        span.name[:MOST_NAME],
-        span.start_time_unix_nano,
-        span.end_time_unix_nano,
-        span.status.code == Status.STATUS_CODE_ERROR,
-        read_pairs(span.attributes),
-        [SpanEvent(event.name, read_pairs(event.attributes)) for event in span.events],
-        resource,
-        scope,
-    )
-
-
-def read_log(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireLimits) -> WireSpan:
-    """A log record of protobuf. Raises Rejected and DecodeError."""
-    log = LogRecord.FromString(body)
-    refuse_attributes(len(log.attributes), limits)
-    at = log.time_unix_nano or log.observed_time_unix_nano
-    said = {**read_pairs(log.attributes), **({"body": read_value(log.body)} if log.HasField("body") else {})}
-    name = log.event_name or str(said.get("event.name", ""))
-    return make_log((log.trace_id.hex(), log.span_id.hex()), name, at, said, resource=resource, scope=scope)
 
 
 def make_log(
@@ -307,27 +175,6 @@ def refuse_attributes(count: int, limits: WireLimits) -> None:
     """Raises Rejected for too many attributes."""
     if count > limits.attributes:
         raise Rejected("span-attributes")
-
-
-def read_pairs(pairs: Sequence[KeyValue]) -> dict[str, Any]:
-    """Attributes by name."""
-    return {pair.key: read_value(pair.value) for pair in pairs}
-
-
-def read_value(value: AnyValue, depth: int = 0) -> Any:
-    """A typed value; None for bytes. Raises Rejected for one that is nested too deeply."""
-    kind = value.WhichOneof("value")
-    if kind == "string_value":
-        return value.string_value
-    if kind is None or kind == "bytes_value":
-        return None
-    if depth > MOST_DEPTH:
-        raise Rejected("span-damaged")
-    if kind == "array_value":
-        return [read_value(one, depth + 1) for one in value.array_value.values]
-    if kind == "kvlist_value":
-        return {pair.key: read_value(pair.value, depth + 1) for pair in value.kvlist_value.values}
-    return getattr(value, kind)
 
 
 def decode_json(body: bytes, signal: Signal, limits: WireLimits) -> Decoded:

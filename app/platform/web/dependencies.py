@@ -61,7 +61,7 @@ Serving = Annotated[Container, Depends(container_of)]
 
 def may_write(request: Request) -> bool:
     """Whether the caller's key allows more than reading."""
-    return bool(request.state.scope != "read")
+    return request.state.scope in ("write", "admin")
 
 
 async def note(request: Request, container: Container, action: str, target: str, **detail: Any) -> None:

@@ -370,6 +370,7 @@ PARAMETERS: Mapping[str, str] = {
     "conversation_id": "the id of the conversation's result, `ev_…`",
     "alpha": "intervals are at 1 - alpha",
     "batch_id": "the batch's id, `ba_…`",
+    "live_conversation_id": "the live conversation's id, `lc_…`",
     "link_id": "the link's id, `ln_…`",
     "rubric_id": "the rubric's id, or `id@version`",
     "GET /v1/batches name": "batches of this name",

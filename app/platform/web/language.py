@@ -288,7 +288,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
         "unknown": mark("This judge has not been compared with people on this aspect."),
     },
-    "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin")},
+    "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin"), "ingest": mark("send only")},
 }
 """By kind the domain's own names, which stay as they are in addresses and data."""
 

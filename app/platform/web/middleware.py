@@ -26,6 +26,9 @@ from saiten_server.platform.web.request_limits import count_request, describe_ra
 logger = logging.getLogger("saiten.web")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+SENDING = ("/v1/traces", "/v1/logs")
+"""The only routes of a key that may only send."""
+
 ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/", "/v1/validations/")
 """POST routes that only read: the body holds the question."""
 
@@ -168,8 +171,13 @@ def refuse_framing(scope: Scope, headers: Headers) -> None:
 
 
 async def require_right(request: Request, key: APIKey | None) -> None:
-    """Raises RequestRefused (403) if a read-only key would write; the audit log records administrative attempts."""
+    """Raises RequestRefused (403) if a read-only key would write, or a key that may only send does anything else; the
+    audit log records administrative attempts."""
     method, path = request.method, request.scope["path"]
+    if key is not None and key.scope == "ingest" and (method != "POST" or path not in SENDING):
+        logger.warning("a key that may only send tried something else", extra={"code": "insufficient-scope"})
+        await note_refusal(request)
+        raise RequestRefused(403, "insufficient-scope", Message("ingest-key-sends"))
     reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
     if key is not None and key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})

@@ -63,6 +63,7 @@ ARTICLES = {
     "validations": "Whether requests are valid, before the first is made. Nothing is stored or judged.",
     "comparisons": "Compare two batches, pass or fail one, and check the judge for drift.",
     "links": "Show the runs of a judge that ended on the scale of the judge after it.",
+    "traces": "Send what live bots say, and read the conversations that were put together from it.",
     "analyses": "Agreement of raters, correlation of scores with ratings, hierarchies, fits and win rates.",
     "ratings": "Human ratings of responses, which validate the judge.",
     "rubrics": "The rubrics that the judge can rate with.",
@@ -75,7 +76,7 @@ LICENSE = {"name": "Apache 2.0", "identifier": "Apache-2.0"}
 SCHEME = {
     "type": "http",
     "scheme": "bearer",
-    "description": "a key that `saiten keys create` made, with the scope read, write or admin",
+    "description": "a key that `saiten keys create` made, with the scope read, write, admin or ingest",
 }
 
 

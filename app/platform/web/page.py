@@ -426,6 +426,8 @@ async def enter(request: Request) -> str:
         if error.status != 401:
             raise
         raise LoginNeeded(here(request) if request.method == "GET" else "/") from None
+    if admitted.scope == "ingest":
+        raise RequestRefused(403, "insufficient-scope", Message("ingest-key-sends"))
     request.state.project = admitted.project
     request.state.scope = admitted.scope
     request.state.actor = admitted.actor

@@ -79,6 +79,7 @@ REFUSALS = frozenset(
         "cross-site-form",
         "headers-too-large",
         "insufficient-scope",
+        "invalid-body",
         "invalid-http",
         "invalid-idempotency-key",
         "invalid-json",

@@ -12,12 +12,16 @@ import pytest
 
 from saiten_server.analyses.requests import REQUESTS
 from saiten_server.application import create_application
+from saiten_server.core.access import Scope
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.web.dependencies import ADMINISTRATIVE
+from saiten_server.platform.web.middleware import SENDING
 from tests.support.keyed import Header, make_keys
 from tests.support.posted import wait_for
 from tests.support.serving import openapi_document
+from tests.support.spans import export, talk
 
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
 SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "おはよう、よく眠れた？"}
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
 BATCH = {"rubric": "ja-dialogue", "relevance": None, "items": [{"id": "1", **SAID}]}
@@ -37,6 +41,7 @@ NOTHING = {
     "batch_id": "ba_0",
     "evaluation_id": "ev_0",
     "conversation_id": "ev_0",
+    "live_conversation_id": "lc_0",
     "link_id": "ln_0",
     "gate_id": "ga_0",
     "round_id": "rr_0",
@@ -101,7 +106,8 @@ async def test_without_a_key_nothing_is_answered(client: httpx.AsyncClient, tmp_
 async def test_each_scope_may_do_its_own_and_refused_administration_is_noted(
     client: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    reader, writer, admin = await make_keys(tmp_path, ("team", "read"), ("team", "write"), ("team", "admin"))
+    wanted: list[tuple[str, Scope]] = [("team", "read"), ("team", "write"), ("team", "admin"), ("team", "ingest")]
+    reader, writer, admin, sender = await make_keys(tmp_path, *wanted)
     may_not = (403, "insufficient-scope")
     for operation in all_operations():
         administers = operation in ADMINISTRATIVE
@@ -109,9 +115,11 @@ async def test_each_scope_may_do_its_own_and_refused_administration_is_noted(
         assert (await send(client, operation, admin))[0] != 403, operation
         assert (await send(client, operation, writer) == may_not) == administers, operation
         assert (await send(client, operation, reader) == may_not) == (administers or not reads), operation
+        sends = operation.method == "POST" and operation.path in SENDING
+        assert (await send(client, operation, sender) != may_not) == sends, operation
     noted = (await client.get("/v1/audit", headers=admin)).json()["items"]
     refused = [(one["detail"]["method"], one["target"]) for one in noted if one["action"] == "admin.refused"]
-    assert sorted(refused) == sorted([*ADMINISTRATIVE] * 2)
+    assert sorted(refused) == sorted([*ADMINISTRATIVE] * 3)
     assert {*all_operations()} >= ADMINISTRATIVE
 
 
@@ -129,12 +137,15 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
     for one in ids:
         await wait_for(client, one, headers=key)
     link = await client.post("/v1/links", json=dict(zip(("old", "new"), ids, strict=True)), headers=key)
+    await client.post("/v1/traces", content=export(talk(1, "a")).SerializeToString(), headers=key | PROTOBUF)
+    live = await client.get("/v1/traces/conversations", headers=key)
     gate = await client.post("/v1/gates", json={"candidate": ids[0], "coverage_only": True, "keep": True}, headers=key)
     made = {
         "gate_id": gate.json()["id"],
         "evaluation_id": evaluation.json()["id"],
         "conversation_id": conversation.json()["id"],
         "batch_id": ids[0],
+        "live_conversation_id": live.json()["items"][0]["id"],
         "link_id": link.json()["id"],
         "round_id": "rr_0",
     }

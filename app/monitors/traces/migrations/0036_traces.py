@@ -42,8 +42,8 @@ def upgrade() -> None:
         *fields(sa.Text, "attributes"),
         key("live_conversations", "id"),
     )
-    op.create_index("ix_live_conversations_state", "live_conversations", ["state", "last_at"])
-    op.create_index("ix_live_conversations_project", "live_conversations", ["project", "first_at", "id"])
+    op.create_index("ix_live_conversations_state_last_at", "live_conversations", ["state", "last_at"])
+    op.create_index("ix_live_conversations_project_first_at_id", "live_conversations", ["project", "first_at", "id"])
     op.create_table(
         "live_spans",
         *fields(sa.String(64), "conversation_id", "key"),

@@ -69,7 +69,7 @@ OF_CALLS = re.compile(r"(gen_ai|llm|openinference|langfuse|mlflow|traceloop|ai|i
 """How the attributes begin of spans that stem from a call of a model, or from what is around it."""
 
 SAYING = re.compile(
-    r"(^|[._])(prompts?|completions?|messages?|inputs?|outputs?|question|answer|response|text)($|[._])", re.I
+    r".*[._](prompts?|completions?|messages?|inputs?|outputs?|question|answer|response|text|content)", re.I
 )
 """Names of attributes that may hold what was said."""
 
@@ -86,6 +86,9 @@ MOST_MESSAGES = 400
 
 MOST_PARTS = 1_000
 """Parts of a message that are looked at."""
+
+MOST_NAME = 200
+"""Characters of an attribute's name that are looked at."""
 
 JSON_STARTS = ("{", "[")
 
@@ -177,7 +180,11 @@ def is_of_a_call(attributes: Mapping[str, Any]) -> bool:
 
 def name_saying(attributes: Mapping[str, Any]) -> list[str]:
     """The names of attributes that look as if they held what was said, for a span that no convention reads."""
-    return sorted(name for name, value in attributes.items() if SAYING.search(name) and isinstance(value, str | list))
+    return sorted(
+        name
+        for name, value in attributes.items()
+        if SAYING.fullmatch(name[:MOST_NAME]) and isinstance(value, str | list)
+    )
 
 
 def gather(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -> Gathered | None:
