@@ -418,7 +418,13 @@ def open_batches(
         owner=owner,
         window=window,
     )
-    sender = Sender(outbox=OutboxStore(engine), keys=find_sinks(settings), open_client=open_client, now=instruments.now)
+    sender = Sender(
+        outbox=OutboxStore(engine),
+        keys=find_sinks(settings),
+        open_client=open_client,
+        now=instruments.now,
+        telemetry=instruments.telemetry,
+    )
     worker = BatchWorker(
         store=store,
         queue=queue,

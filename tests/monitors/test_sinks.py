@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
 from saiten_server.monitors.sinks import store as outbox_store
 from saiten_server.monitors.sinks.sending import Sender
-from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys, origin_of, read_sinks, tell_alarm
+from saiten_server.monitors.sinks.values import SentAlarm, SentScores, SinkKeys, origin_of, read_sinks, tell_alarm
 from saiten_server.monitors.sinks.writing import write_alarm, write_scores
 from saiten_server.monitors.values import Alarm, MonitorChange, Sink, SinkState
 from tests.support.batches import START
@@ -20,6 +21,8 @@ from tests.support.live import PROJECT, MonitorBench, make_live
 
 SINK = {"kind": "phoenix", "url": "http://sink.example"}
 HOOK = {"kind": "webhook", "url": "http://hooks.example/services/a"}
+
+KINDS: tuple[Literal["otlp", "langfuse", "phoenix", "mlflow"], ...] = ("otlp", "langfuse", "phoenix", "mlflow")
 
 Answer = Callable[[httpx.Request], httpx.Response]
 
@@ -36,7 +39,7 @@ class Receiver:
         return self.answer(request)
 
     @property
-    def bodies(self) -> list[dict]:
+    def bodies(self) -> list[dict[str, Any]]:
         return [json.loads(one.content) for one in self.requests]
 
 
@@ -248,16 +251,18 @@ async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBe
     await quick.make(send_to=[SINK])
     await score_some(quick, "a")
     (waiting,) = await quick.outbox.take(quick.clock() + timedelta(seconds=1), 9)
-    for kind in ("otlp", "langfuse", "phoenix", "mlflow"):
+    sent = waiting.body
+    assert isinstance(sent, SentScores)
+    for kind in KINDS:
         sink = Sink(kind=kind, url="http://sink.example")
-        letter = write_scores(sink, waiting.body, "p:s")
-        assert letter == write_scores(sink, waiting.body, "p:s")
+        letter = write_scores(sink, sent, "p:s")
+        assert letter == write_scores(sink, sent, "p:s")
         assert letter.calls
-    (call,) = write_scores(Sink(kind="otlp", url="http://sink.example"), waiting.body, None).calls
+    (call,) = write_scores(Sink(kind="otlp", url="http://sink.example"), sent, None).calls
     records = call.body["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     assert {one["eventName"] for one in records} == {"gen_ai.evaluation.result"}
     assert {one["traceId"] for one in records} == {"t" * 32}
-    langfuse = write_scores(Sink(kind="langfuse", url="http://sink.example/"), waiting.body, "p:s")
+    langfuse = write_scores(Sink(kind="langfuse", url="http://sink.example/"), sent, "p:s")
     assert langfuse.headers == {"Authorization": "Basic cDpz"}
     assert len({one.body["id"] for one in langfuse.calls}) == len(langfuse.calls) == 2
     assert langfuse.calls[0].url == "http://sink.example/api/public/scores"

@@ -92,9 +92,16 @@ def tell_alarm(sent: SentAlarm) -> dict[str, str]:
     """The alarm in a sentence, by language."""
     alarm = sent.alarm
     low, high = alarm.interval or (0.0, 0.0)
-    values = {"name": sent.name, "measure": alarm.measure, "difference": alarm.difference, "low": low, "high": high}
-    since = alarm.since.date().isoformat()
-    message = Message(f"alarm-{sent.event}", since=since, count=alarm.conversations_compared, **values)
+    message = Message(
+        f"alarm-{sent.event}",
+        name=sent.name,
+        measure=alarm.measure,
+        since=alarm.since.date().isoformat(),
+        difference=alarm.difference,
+        low=low,
+        high=high,
+        count=alarm.conversations_compared,
+    )
     return {language: message.say(language) for language in LANGUAGES}
 
 
