@@ -249,12 +249,14 @@ def erased_candidate() -> Candidate:
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure removed: whole batches, candidates of other batches, single evaluations, and datasets' items."""
+    """What an erasure removed: whole batches, candidates of other batches, single evaluations, datasets' items, and
+    live conversations."""
 
     batches: int
     candidates: int
     evaluations: int
     dataset_items: int = 0
+    live_conversations: int = 0
 
 
 TEXTS = ("context", "question", "response", "reference")

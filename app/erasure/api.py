@@ -25,12 +25,14 @@ class ErasureRequest(Value):
 
 
 class ErasureReport(BaseModel):
-    """What was erased: whole batches, candidates of other batches, single evaluations, and datasets' items."""
+    """What was erased: whole batches, candidates of other batches, single evaluations, datasets' items, and live
+    conversations."""
 
     batches: int
     candidates: int
     evaluations: int
     dataset_items: int
+    live_conversations: int
 
 
 @router.post(
@@ -45,7 +47,7 @@ async def erase_by_metadata(
 ) -> dict[str, int]:
     """Erases batches, candidates of other batches, single evaluations and items of datasets whose own metadata hold all
     these entries, with their texts, results and human ratings, in the store and in the call cache. Needs the scope
-    `admin`.
+    `admin`. Live conversations are found by their attributes, and by `conversation`, the caller's name.
 
     A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
     so stop sending first. A second identical request erases nothing.

@@ -44,7 +44,13 @@ def test_nothing_named_is_a_usage_error(run: Run) -> None:
 def test_erase_prints_what_it_removed(run: Run) -> None:
     done = run(erase, "--project", "team", "--metadata", "user=u-42", "--metadata", "kind=a=b")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout) == {"batches": 0, "candidates": 0, "evaluations": 0, "dataset_items": 0}
+    assert json.loads(done.stdout) == {
+        "batches": 0,
+        "candidates": 0,
+        "evaluations": 0,
+        "dataset_items": 0,
+        "live_conversations": 0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,13 @@ def test_an_erasure_by_metadata_during_the_run_leaves_no_trace(
         assert MARK in read_all(made, database)
         started = time.monotonic()
         answer = made.client.post("/v1/erasures", json={"metadata": USER})
-        assert answer.json() == {"batches": 0, "candidates": ITEMS // 4, "evaluations": 1, "dataset_items": 0}
+        assert answer.json() == {
+            "batches": 0,
+            "candidates": ITEMS // 4,
+            "evaluations": 1,
+            "dataset_items": 0,
+            "live_conversations": 0,
+        }
         clean = wait_until(lambda: MARK not in read_all(made, database), LIMIT_SECONDS, "no trace stored", made.log)
         made.wait_for(batch_id)
         assert MARK not in read_all(made, database), "a late result brought it back"

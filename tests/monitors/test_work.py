@@ -9,6 +9,7 @@ from sqlalchemy import update
 
 from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownRubric
+from saiten_server.erasure.store import TextStore
 from saiten_server.monitors.sampling import place_of
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.values import MonitorChange
@@ -212,3 +213,21 @@ async def test_another_projects_monitor_is_not_there(quick: MonitorBench) -> Non
     for asked in (quick.service.find("other", monitor.id), quick.service.remove("other", monitor.id)):
         with pytest.raises(NotFound):
             await asked
+
+
+async def test_an_erased_conversation_is_gone_from_runs_rows_and_what_is_to_be_sent(bench: MonitorBench) -> None:
+    monitor = await bench.make(send_to=[{"kind": "phoenix", "url": "http://sink.example"}])
+    bench.live.close(
+        make_live("a", attributes={"user.id": "u-1"}), make_live("b", attributes={"user.id": "u-2"}), make_live("c")
+    )
+    await bench.work.do_round()
+    await bench.score()
+    await bench.work.do_round()
+    erased = await TextStore(bench.engine, clock=bench.clock).erase_marked(PROJECT, {"user.id": "u-1"})
+    assert erased.candidates == 1
+    await TextStore(bench.engine, clock=bench.clock).erase_marked(PROJECT, {"conversation": "c"})
+    assert [one.conversation for one in await results(bench, monitor.id)] == ["b"]
+    assert await bench.outbox.backlog() == 1
+    (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
+    kept = [candidate for _, candidate in await bench.batches.candidates(run.id, after=-1, limit=9)]
+    assert [one.metadata.get("conversation") for one in kept] == [None, "b", None]

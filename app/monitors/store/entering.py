@@ -20,6 +20,7 @@ from saiten_server.monitors.sampling import attributes_of, count_halvings, draw
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.store.monitors import read_monitor, read_spending
 from saiten_server.monitors.store.sums import Counted, add_sums, slot_of
+from saiten_server.monitors.traces.commits import write_attributes
 from saiten_server.monitors.traces.values import LiveConversation
 from saiten_server.monitors.values import Span, StoredMonitor
 from saiten_server.platform.sql import engine as db
@@ -265,7 +266,7 @@ def describe_conversation(
         "scored_at": None,
         "system": live.system,
         "build": live.build,
-        "attributes": json.dumps(attributes_of(live), ensure_ascii=False),
+        "attributes": write_attributes(attributes_of(live)),
         "findings": json.dumps({code: count for code, count in one.findings.items() if count}),
         "outcome": outcome,
         "probability": probability,

@@ -203,6 +203,16 @@ class LiveStore:
             removed += step
         return removed
 
+    async def erase_fitting(self, project: str, name: str | None, attributes: Mapping[str, str]) -> int:
+        """Removes all conversations with this name, None for any, and all of these attributes; returns how many.
+        Nothing where neither is given."""
+        mine = list(db.has_marks(self._engine, conversation.attributes, attributes)) if attributes else []
+        mine += [] if name is None else [equals(conversation.name, name)]
+        removed = 0
+        while mine and (step := await self._remove(equals(conversation.project, project), *mine)):
+            removed += step
+        return removed
+
     async def expire(self, project: str | None, before: datetime) -> int:
         """Removes conversations that nothing was added to since then, of one project or of all, and that no monitor has
         still to look at; returns how many."""

@@ -33,7 +33,13 @@ async def test_everything_that_bears_the_mark_goes_and_nothing_else(tmp_path: Pa
         marked = await post_batch(client, [ITEM], metadata=USER)
         mixed = await post_batch(client, [{**ITEM, "metadata": USER}, {**ITEM, "response": "はい"}])
         answer = await client.post("/v1/erasures", json={"metadata": USER})
-        assert answer.json() == {"batches": 1, "candidates": 1, "evaluations": 1, "dataset_items": 0}
+        assert answer.json() == {
+            "batches": 1,
+            "candidates": 1,
+            "evaluations": 1,
+            "dataset_items": 0,
+            "live_conversations": 0,
+        }
         assert (await client.get(f"/v1/evaluations/{single}")).status_code == 404
         assert (await client.get(f"/v1/evaluations/{other}")).status_code == 200
         assert (await client.get(f"/v1/batches/{marked}")).status_code == 404
