@@ -105,6 +105,7 @@ class MonitorBench:
 
     engine: AsyncEngine
     clock: HandClock = field(default_factory=HandClock)
+    project: str = PROJECT
 
     def __post_init__(self) -> None:
         ids = count(1)
@@ -143,7 +144,7 @@ class MonitorBench:
     async def make(self, **options: Any) -> Monitor:
         """A monitor that samples every conversation."""
         usual = {"name": "live", "rubric": "ja-conversation", "rate": 1.0}
-        return await self.service.make(PROJECT, MonitorOptions.model_validate({**usual, **options}))
+        return await self.service.make(self.project, MonitorOptions.model_validate({**usual, **options}))
 
     async def score(self, ratings: Mapping[str, float] | float = 7.0, *, faulty: int = 0) -> int:
         """Gives every conversation that waits in a run this rating, by conversation or to all; how many."""
