@@ -353,6 +353,7 @@ async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
     from saiten_server.container import open_cache, open_database, open_redis
     from saiten_server.erasure.service import ErasureService
     from saiten_server.erasure.store import TextStore
+    from saiten_server.monitors.traces.store import LiveStore
     from saiten_server.runs.store.batches import BatchStore
 
     settings = read_settings()
@@ -365,6 +366,7 @@ async def erase_entries(project: str, entries: dict[str, str]) -> Erased:
             stack.push_async_callback(cache.close)
         service = ErasureService(
             texts=TextStore(engine),
+            live=LiveStore(engine),
             batches=BatchStore(engine),
             cache=cache,
             audit=AuditLog(engine),

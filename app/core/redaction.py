@@ -249,8 +249,8 @@ def erased_candidate() -> Candidate:
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure removed: whole batches, candidates of other batches, single evaluations, datasets' items, and
-    live conversations."""
+    """What an erasure removed: whole batches, candidates of others, single evaluations, datasets' items, and live
+    conversations."""
 
     batches: int
     candidates: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from saiten.core.messages import Message
@@ -14,6 +14,7 @@ from saiten_server.core.errors import InvalidRequest, SaitenError, StoreError
 from saiten_server.core.redaction import Erased
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import AuditLog, PolicyStore
+from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.runs.store.batches import BatchStore
@@ -29,12 +30,14 @@ class ErasureService:
         self,
         *,
         texts: TextStore,
+        live: LiveStore,
         batches: BatchStore,
         cache: CallCache | None,
         audit: AuditLog,
         now: Callable[[], datetime],
     ) -> None:
         self._texts = texts
+        self._live = live
         self._batches = batches
         self._cache = cache
         self._audit = audit
@@ -48,6 +51,7 @@ class ErasureService:
         about: dict[str, object] = {"keys": sorted(metadata)}
         await self._note(project, actor, "erasure.begun", about)
         erased = await self._texts.erase_marked(project, metadata)
+        erased = replace(erased, live_conversations=await self._live.erase_marked(project, metadata))
         if self._cache is not None:
             try:
                 await self._batches.settle_erasures(self._cache)
@@ -65,7 +69,12 @@ def open_service(ground: Ground) -> ErasureService:
     """The service on what all capabilities stand on."""
     engine = ground.engine
     return ErasureService(
-        texts=TextStore(engine), batches=BatchStore(engine), cache=ground.cache, audit=AuditLog(engine), now=ground.now
+        texts=TextStore(engine),
+        live=LiveStore(engine),
+        batches=BatchStore(engine),
+        cache=ground.cache,
+        audit=AuditLog(engine),
+        now=ground.now,
     )
 
 

@@ -37,8 +37,7 @@ from saiten_server.core.evaluation import Record
 from saiten_server.core.model import key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
 from saiten_server.core.sentences import instead
-from saiten_server.monitors.store.erasing import NAME, erase_seen
-from saiten_server.monitors.traces.store import LiveStore
+from saiten_server.monitors.store.erasing import erase_seen
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import has_marks, take_turn
@@ -154,19 +153,12 @@ class TextStore:
             items = await erase_items(self._engine, project, metadata, marked)
             await self._forget_answers(project, metadata)
             await GateStore(self._engine).erase_marked(project, has_marks(self._engine, t.gates.c.metadata, metadata))
-            live = await self._erase_live(project, metadata)
+            await erase_seen(self._engine, project, metadata)
         finally:
             # Not before: the erasure of a batch cleans too, and so does another caller's.
             self._cleaning.mark_traces()
         await self._cleaning.tidy()
-        return Erased(gone, candidates, singles, items, live)
-
-    async def _erase_live(self, project: str, metadata: Mapping[str, str]) -> int:
-        """Removes live conversations by name and attributes, before a monitor has taken them and after."""
-        attributes = {key: value for key, value in metadata.items() if key != NAME}
-        removed = await LiveStore(self._engine).erase_fitting(project, metadata.get(NAME), attributes)
-        await erase_seen(self._engine, project, metadata)
-        return removed
+        return Erased(gone, candidates, singles, items)
 
     async def redact(
         self, project: str, texts: TextKeeping, before: datetime, limit: int, *, under: ProjectPolicy | None = None

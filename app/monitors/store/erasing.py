@@ -8,12 +8,10 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.monitors.store.tables import monitor_conversations, monitor_outbox, monitors
+from saiten_server.monitors.traces.store import NAME
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.engine import has_marks
 from saiten_server.platform.sql.tables import equals
-
-NAME = "conversation"
-"""The entry of an item's metadata that holds the caller's name of the conversation."""
 
 AT_ONCE = 200
 

@@ -43,7 +43,7 @@ def describe_body(name: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
-OTLP_ANSWER = {
+OTLP_ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Everything is stored, except what `partialSuccess` names; in the encoding of the request",
         "content": {

@@ -195,7 +195,7 @@ class Talk(Assembled):
 
     def _is_again(self, history: Sequence[Said], asked: Sequence[Said], step: Told) -> bool:
         """Whether the call asks what the last one asked: a retry, an answer that was made anew, or another system's. A
-        user may also say the same twice: then the history goes on from the last answer, or the trace is another."""
+        user may also say the same twice: then the history goes on from the last answer, or there is none."""
         end = len(self.turns)
         while end and self.turns[end - 1].role == "system":
             end -= 1
@@ -206,7 +206,7 @@ class Talk(Assembled):
         if [said.text for said in asked] != run or end == len(self.turns):
             return False
         latest = self.turns[-1]
-        if latest.trace_id == step.trace:
+        if latest.trace_id == step.trace or step.system not in {turn.system for turn in self.turns[end:]}:
             return True
         if not history:
             return latest.text == step.answers[0] and latest.at >= to_time(step.start)

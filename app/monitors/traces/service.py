@@ -16,13 +16,14 @@ from datetime import datetime, timedelta
 from saiten.core.messages import Message
 from saiten_server.core.errors import Overloaded, SaitenError, StoreError
 from saiten_server.governance.store import PolicyStore
-from saiten_server.monitors.traces.commits import Arrived, Kept
+from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived, Kept
 from saiten_server.monitors.traces.reading import KnownTexts, Read, Reader
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Redact, TraceRules
 from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, Reason, Signal, WireLimits, decode, unpack
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
+from saiten_server.platform.sql.sizes import count_bytes
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.text.personal import hide_personal
 
@@ -115,7 +116,7 @@ class TraceIntake:
             return await self._keep(project, rules, read, outcome)
 
     async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
-        await self._quota.require_room(project, sum(len(row.said) for row in read.rows))
+        await self._quota.require_room(project, sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
         if read.rows or counts or read.unread or read.named:
             arrived = Arrived(project, read.rows, self._now(), rules, counts, read.unread, read.named)

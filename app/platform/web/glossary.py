@@ -73,7 +73,7 @@ FIELD_DESCRIPTIONS: Mapping[str, str] = {
     "candidates": "responses to be scored",
     "ErasureReport.candidates": "candidates of other batches that were erased",
     "ErasureReport.dataset_items": "items of datasets that were erased",
-    "ErasureReport.live_conversations": "conversations of spans that were erased",
+    "ErasureReport.live_conversations": "live conversations that were erased",
     "ceiling": "the correlation of one rater with the others; null without two raters",
     "ceiling_spearman": "the correlation of one rater with the others",
     "changed": "anchors whose usual rating differs from that of the stored runs",

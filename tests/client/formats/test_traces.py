@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from saiten.core.formats import UnreadableInput, read_items, traces
+from saiten.core.formats.mapping import Skipped
 from saiten.core.formats.records import Record
 from saiten.core.formats.report import Report
+from saiten.core.formats.research import RatedItem
 from saiten.core.formats.traces import Place, Span, choose_spans
 
 FOLDER = Path(__file__).parents[2] / "data" / "traces"
@@ -64,7 +66,7 @@ def test_the_report_says_why_a_span_gives_no_item() -> None:
 def span(key: str, parent: str = "", asked: str = "問", answer: str = "", **place: Any) -> Span:
     """A span of the trace `t`; without an answer it has nothing to say."""
     item: dict[str, Any] = {"context": [{"speaker": "user", "text": asked}], "response": answer}
-    found = [item] if answer else []
+    found: list[dict[str, Any] | RatedItem | Skipped] = [item] if answer else []
     return Span(place=Place(key, parent, "t", **place), record=Record("", {}), found=found)
 
 

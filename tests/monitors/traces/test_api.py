@@ -26,7 +26,7 @@ PACKED = {"Content-Encoding": "gzip"}
 
 def as_json(request: ExportTraceServiceRequest) -> dict[str, Any]:
     """OTLP's JSON, which has ids in hexadecimal digits."""
-    document = MessageToDict(request)
+    document: dict[str, Any] = MessageToDict(request)
     for of_resource in document["resourceSpans"]:
         for scope in of_resource["scopeSpans"]:
             for span, own in zip(scope["spans"], request.resource_spans[0].scope_spans[0].spans, strict=True):
@@ -192,9 +192,10 @@ async def test_log_events_belong_to_their_span(client: httpx.AsyncClient) -> Non
 async def test_pages_lead_to_all_conversations(client: httpx.AsyncClient) -> None:
     spans = [chat(["a"], "b", number=n, conversation=f"c{n}") for n in range(5)]
     await client.post("/v1/traces", content=export(spans).SerializeToString(), headers=PROTOBUF)
-    names, cursor = [], ""
+    names: list[str] = []
+    cursor: str | None = ""
     while cursor is not None:
-        query = {"limit": 2, **({"cursor": cursor} if cursor else {})}
+        query: dict[str, str] = {"limit": "2", **({"cursor": cursor} if cursor else {})}
         page = (await client.get("/v1/traces/conversations", params=query)).json()
         names += [one["name"] for one in page["items"]]
         cursor = page["next"]
