@@ -4,7 +4,7 @@ A conversation i has a value y, a size k (1 for a rating, its system turns for a
 probability with which it was sampled. A slot is an hour of the day or a day of the week. In slot s the level is
 sum(w y) / sum(w k) (Horvitz and Thompson), in the reference r_s and in the live stream since some day l_s, with the
 variances v_s of both together; conversations are the units. The difference is the mean of l_s - r_s weighted by
-1 / v_s, so that each slot is held against itself and a season is no change; its variance v is 1 / sum(1 / v_s).
+1 / v_s, so that each slot is compared with itself and a season is no change; its variance v is 1 / sum(1 / v_s).
 
 How well the difference is known (1 / v) only grows, and multiplied by it the difference is a Brownian motion in 1 / v,
 of which the error of the reference is a part. Robbins' normal mixture (1970; Howard, Ramdas,

@@ -58,7 +58,7 @@ class GrowingBatch:
 
 
 async def begin_growing(connection: AsyncConnection, new: GrowingBatch, now: datetime) -> None:
-    """Opens the batch, without candidates. The caller adds some in the same transaction, so that nobody sees an empty
+    """Opens the batch, without candidates. The caller adds some in the same transaction, so that no one sees an empty
     one."""
     row = {
         "id": new.id,
