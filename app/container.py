@@ -33,8 +33,14 @@ from saiten_server.explorer.overview import Overviews
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.governance.policies import RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore, SpendingStore
-from saiten_server.monitors.traces.service import TraceUpkeep
+from saiten_server.monitors.service import MonitorService
+from saiten_server.monitors.sinks.sending import Sender, open_client
+from saiten_server.monitors.sinks.store import OutboxStore
+from saiten_server.monitors.sinks.values import SinkKeys, read_sinks
+from saiten_server.monitors.store.monitors import MonitorStore
+from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
+from saiten_server.monitors.work import MonitorWork
 from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
@@ -217,7 +223,7 @@ async def open_container(
             flow=flow,
             pauses=pauses,
             services={
-                **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
+                **open_all(settings, Ground(settings, engine, cache, quota, instruments.now, new_id), instruments),
                 PreferenceRunService: PreferenceRunService(
                     pairs, batches.store, SourceStore(engine), PreferenceStore(engine)
                 ),
@@ -288,26 +294,81 @@ def open_batches(
         queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
         quota=quota,
     )
+    owner = f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}"
     worker = BatchWorker(
         store=every,
         queue=queue,
         cache=cache,
         instruments=unhurried,
         telemetry=instruments.telemetry,
-        owner=f"{socket.gethostname()[:40]}/{secrets.token_hex(8)}",
+        owner=owner,
         concurrency=settings.judge_concurrency,
         lease_seconds=settings.lease_seconds,
         own=own,
         provider=provider,
         chores=[
-            Retention(policies=PolicyStore(engine), texts=TextStore(engine), now=instruments.now).run,
-            TraceUpkeep(
-                store=LiveStore(engine), policies=PolicyStore(engine), days=settings.trace_days, now=instruments.now
-            ).run,
+            *list_chores(settings, engine, instruments),
+            # A worker of some batches alone leaves live conversations to others.
+            *(list_live_chores(settings, engine, batches, unhurried, owner) if own is None else []),
         ],
     )
     pairs = replace(batches, store=open_store(unit="pair"), new_id=partial(new_batch_id, "pf_"))
     return batches, pairs, worker
+
+
+def list_chores(settings: Settings, engine: AsyncEngine, instruments: ScoringContext) -> list[Chore]:
+    """What a worker does from time to time: it removes what is kept no longer."""
+    policies, live = PolicyStore(engine), LiveStore(engine)
+    return [
+        Retention(policies=policies, texts=TextStore(engine), now=instruments.now).run,
+        TraceUpkeep(store=live, policies=policies, days=settings.trace_days, now=instruments.now).run,
+    ]
+
+
+def list_live_chores(
+    settings: Settings, engine: AsyncEngine, batches: BatchService, instruments: ScoringContext, owner: str
+) -> list[Chore]:
+    """What a worker does for live conversations: it hands them over to be scored, and sends their scores."""
+    monitors = MonitorWork(
+        store=MonitorStore(engine),
+        conversations=LiveStore(engine),
+        batches=batches.store,
+        queue=batches.queue,
+        instruments=instruments,
+        policies=PolicyStore(engine),
+        limits=settings.limits,
+        new_id=new_id,
+        owner=owner,
+        window=batches.window,
+    )
+    sender = Sender(
+        outbox=OutboxStore(engine),
+        keys=find_sinks(settings),
+        open_client=open_client,
+        now=instruments.now,
+        telemetry=instruments.telemetry,
+    )
+    return [monitors.run, sender.run]
+
+
+def open_all(settings: Settings, ground: Ground, instruments: ScoringContext) -> dict[type, Any]:
+    """The services of single capabilities, by class; that of monitors sets what the intake of traces goes by."""
+    services = open_services(ground)
+    monitors = MonitorService(
+        store=MonitorStore(ground.engine),
+        intake=services[TraceIntake],
+        rubrics=instruments.rubrics,
+        sinks=find_sinks(settings),
+        outbox=OutboxStore(ground.engine),
+        now=ground.now,
+        new_id=ground.new_id,
+    )
+    return {**services, MonitorService: monitors}
+
+
+def find_sinks(settings: Settings) -> SinkKeys:
+    """The services that monitors may send to."""
+    return read_sinks(settings.sinks.get_secret_value() if settings.sinks else None)
 
 
 def open_queue(settings: Settings, stack: AsyncExitStack) -> JobQueue:

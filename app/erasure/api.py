@@ -46,9 +46,8 @@ async def erase_by_metadata(
     request: Request, container: Serving, body: Annotated[ErasureRequest, Depends(body_of(ErasureRequest))]
 ) -> dict[str, int]:
     """Erases batches, candidates of other batches, single evaluations and items of datasets whose own metadata hold all
-    these entries, with their texts, results and human ratings, in the store and in the call cache; and live
-    conversations with all these attributes, as far as monitors name them. Needs the scope
-    `admin`.
+    these entries, with their texts, results and human ratings, in the store and in the call cache. Needs the scope
+    `admin`. Live conversations are found by their attributes, and by `conversation`, the caller's name.
 
     A candidate is replaced by a failure with the code `erased`. Single evaluations in progress are stored afterwards,
     so stop sending first. A second identical request erases nothing.

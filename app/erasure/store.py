@@ -37,6 +37,7 @@ from saiten_server.core.evaluation import Record
 from saiten_server.core.model import digest, key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
 from saiten_server.core.sentences import instead
+from saiten_server.monitors.store.erasing import erase_seen
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import has_marks, take_turn
@@ -153,6 +154,7 @@ class TextStore:
             items = await erase_items(self._engine, project, metadata, marked)
             await self._forget_answers(project, metadata)
             await GateStore(self._engine).erase_marked(project, has_marks(self._engine, t.gates.c.metadata, metadata))
+            await erase_seen(self._engine, project, metadata)
         finally:
             # Not before: the erasure of a batch cleans too, and so does another caller's.
             self._cleaning.mark_traces()

@@ -223,6 +223,11 @@ class Settings(BaseSettings):
     cache_entries: int = Field(default=200_000, ge=1, description="how many replies sql and memory keep at most")
     cache_seconds: int = Field(default=30 * 86_400, ge=1, description="how long redis keeps a reply")
     cache_value_bytes: int = Field(default=256 * 1024, ge=1024, description="replies above this size are not kept")
+    sinks: Secret = Field(
+        default=None,
+        description="a JSON object of the services that monitors may send results and alarms to: each address with its"
+        ' key, or null; `{"https://hooks.example.org": null}`; see monitors.md',
+    )
     lease_seconds: float = Field(
         default=15.0, ge=2, le=300, description="after how long without a sign of life a worker's items go to another"
     )

@@ -172,6 +172,12 @@ class Telemetry:
         self._gates = count("saiten_gates", "Gates answered", "verdict")
         self._checks = count("saiten_judge_checks", "Judges compared with the anchors", "verdict")
         self._suspected = count("saiten_suspected_dialogues", "Dialogues that look like an attack, by policy", "policy")
+        self._monitored = count("saiten_monitor_conversations", "Conversations that monitors saw", "outcome")
+        self._unscored = gauge("saiten_monitor_waiting_conversations", "Sampled conversations without a result")
+        self._alarms = gauge("saiten_monitor_alarms", "Alarms that are on", ["monitor"])
+        self._halvings = gauge("saiten_monitor_halvings", "How often a budget halves the rates today", ["monitor"])
+        self._outbox = gauge("saiten_monitor_outbox_items", "Results and alarms that wait to be sent")
+        self._sent = count("saiten_monitor_sent", "What became of what was sent", "kind", "outcome")
         # Prometheus sees no increase in the first value of a series, so these few series start at 0.
         for verdict in VERDICTS:
             self._gates[verdict,]
@@ -226,6 +232,28 @@ class Telemetry:
         self._paused.clear()
         for reason, count in batches.items():
             self._paused.labels(reason).set(count)
+
+    def monitored(self, outcome: str) -> None:
+        """Counts a conversation that a monitor saw: `sampled`, `skipped`, `thinned` or `unreadable`."""
+        self._monitored[outcome,].inc()
+
+    def monitors(self, waiting: int, alarms: Mapping[str, int], halvings: Mapping[str, int]) -> None:
+        """Sets how many sampled conversations have no result, and by monitor how many alarms are on and how often its
+        rates are halved."""
+        self._unscored.set(waiting)
+        for metric, counts in ((self._alarms, alarms), (self._halvings, halvings)):
+            # Cleared so that a monitor that is gone does not keep its last value.
+            metric.clear()
+            for monitor, number in counts.items():
+                metric.labels(monitor).set(number)
+
+    def outbox(self, waiting: int) -> None:
+        """Sets what waits to be sent."""
+        self._outbox.set(waiting)
+
+    def sent(self, kind: str, outcome: Literal["sent", "refused", "unanswered"]) -> None:
+        """Counts what a sink of this kind did with what it was sent."""
+        self._sent[kind, outcome].inc()
 
     def encoder_failed(self) -> None:
         """Counts a similarity that is missing because the encoder was unavailable, failed or took too long."""

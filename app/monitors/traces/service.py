@@ -25,6 +25,7 @@ from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
 from saiten_server.platform.sql.sizes import count_bytes
 from saiten_server.runs.quota import StorageQuota
+from saiten_server.text.personal import hide_personal
 
 logger = logging.getLogger("saiten.traces")
 
@@ -201,4 +202,4 @@ class TraceUpkeep:
 
 def open_service(ground: Ground) -> TraceIntake:
     """The service on what all capabilities stand on."""
-    return TraceIntake(LiveStore(ground.engine), ground.quota, ground.now)
+    return TraceIntake(LiveStore(ground.engine), ground.quota, ground.now, redact=hide_personal)

@@ -56,6 +56,10 @@ FEW_SPANS = 20
 """Spans of a conversation that are put together at once, without a thread."""
 
 
+NAME = "conversation"
+"""The mark that is the caller's name of a conversation."""
+
+
 @dataclass(frozen=True)
 class Unread:
     """Spans of a library that no convention reads, with the names of attributes that may hold texts."""
@@ -192,12 +196,14 @@ class LiveStore:
         return bool(await self._remove(equals(conversation.id, conversation_id), equals(conversation.project, project)))
 
     async def erase_marked(self, project: str, marks: Mapping[str, str]) -> int:
-        """Removes all conversations with these attributes; returns how many. Stored are those that the project's rules
-        name."""
-        mine = (
+        """Removes all conversations with these attributes, of which `conversation` is the caller's name of it; returns
+        how many. Stored are those that the project's rules name."""
+        attributes = {name: value for name, value in marks.items() if name != NAME}
+        mine = [
             equals(conversation.project, project),
-            *db.has_marks(self._engine, conversation.attributes, marks),
-        )
+            *db.has_marks(self._engine, conversation.attributes, attributes),
+            *([equals(conversation.name, marks[NAME])] if NAME in marks else []),
+        ]
         removed = 0
         while step := await self._remove(*mine):
             removed += step

@@ -1,0 +1,1 @@
+"""Results and alarms on their way to other services."""

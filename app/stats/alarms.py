@@ -1,0 +1,179 @@
+"""Has a live stream become worse than its reference period, however often one looks?
+
+A conversation i has a value y, a size k (1 for a rating, its system turns for a rate per turn) and the inverse w of the
+probability with which it was sampled. A slot is an hour of the day or a day of the week. In slot s the level is
+sum(w y) / sum(w k) (Horvitz and Thompson), in the reference r_s and in the live stream since some day l_s, with the
+variances v_s of both together; conversations are the units. The difference is the mean of l_s - r_s weighted by
+1 / v_s, so that each slot is compared with itself and a season is no change; its variance v is 1 / sum(1 / v_s).
+
+How well the difference is known (1 / v) only grows, and multiplied by it the difference is a Brownian motion in 1 / v,
+of which the error of the reference is a part. Robbins' normal mixture (1970; Howard, Ramdas,
+McAuliffe and Sekhon 2021) bounds it at all times together: a true difference leaves
+
+    difference +- sqrt(v (1 + v / t^2) (log(1 + t^2 / v) + 2 log(1 / level)))
+
+at any time with a probability of at most `level`; t, a quarter of a standard deviation, is the difference at which the
+bound is narrowest. The variance is estimated, so this holds for large counts (Waudby-Smith et al. 2024,
+arXiv 2103.06476); one conversation at the far end of the scale is added to it, for data that hardly vary.
+
+A change may begin on any day, and what was good before must not hide it: a sequence starts on each day d = 0, 1, ...
+of the life, with the level alpha / ((d + 1) (d + 2)), which adds up to alpha over any life (the union bound).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from saiten_server.stats.observations import Floats
+
+AlarmState = Literal["ok", "alarm", "not-enough"]
+
+SUMS = ("n", "wy", "wk", "wwyy", "wwyk", "wwkk")
+"""What is added up by slot, in the order of the last axis; `wwyy` is sum((w y)^2), and so on."""
+
+FEWEST_REFERENCE = 50
+FEWEST_LIVE = 20
+"""Conversations below which nothing is said."""
+
+SHRINKING = 20
+"""As many conversations the reference's variance counts as in that of the live stream."""
+
+MIXTURE = 0.25
+"""The difference at which the bound is narrowest, in standard deviations."""
+
+
+class Differences(NamedTuple):
+    """The live streams' difference from the reference, the half width of its interval and the conversations that it is
+    of, each of shape (...); infinitely wide where there is not enough."""
+
+    difference: Floats
+    radius: Floats
+    units: Floats
+
+
+@dataclass(frozen=True)
+class StreamLook:
+    """What one look at a measure found. `since` is the day, from 0, from which the difference with its interval is
+    taken; None where there is not enough. `resolved` says that an alarm ended with this look."""
+
+    state: AlarmState
+    since: int | None = None
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    count: int = 0
+    resolved: bool = False
+
+
+class RaisedAlarm(NamedTuple):
+    """An alarm that is on: the day on which it was raised, and the difference that it found."""
+
+    day: int
+    difference: float
+
+
+def sum_conversations(values: Floats, sizes: Floats, weights: Floats) -> Floats:
+    """The sums of conversations one by one, each argument of shape (...,), to (..., sums)."""
+    y, k = weights * values, weights * sizes
+    found: Floats = np.stack([np.ones_like(y), y, k, y * y, y * k, k * k], axis=-1)
+    return found
+
+
+def compare_stream(reference: Floats, live: Floats, *, level: float | Floats, width: float) -> Differences:
+    """The difference of live streams from the reference, both of shape (..., slots, sums), at this level (...). `width`
+    is the range of a value per size: 4 on a scale from 1 to 5, 1 for a share."""
+    own, own_count = estimate_variance(reference, width)
+    later, later_count = estimate_variance(live, width)
+    shared = (SHRINKING * own + later_count * later) / (SHRINKING + later_count)
+    r_mean, r_error = read_slots(reference)
+    l_mean, l_error = read_slots(live)
+    known = (r_error > 0) & (l_error > 0) & (reference[..., 0] > 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(known, 1 / (own[..., None] * r_error + shared[..., None] * l_error), 0.0)
+    information = precision.sum(axis=-1)
+    count = np.where(known, live[..., 0], 0.0).sum(axis=-1)
+    enough = (own_count >= FEWEST_REFERENCE) & (count >= FEWEST_LIVE) & (information > 0)
+    information = np.where(enough, information, 1.0)
+    difference = np.where(enough, (precision * np.where(known, l_mean - r_mean, 0.0)).sum(axis=-1) / information, 0.0)
+    radius = np.where(enough, find_radius(1 / information, MIXTURE**2 * own, level), np.inf)
+    return Differences(difference, radius, count)
+
+
+def find_radius(variance: Floats, mixture: Floats, level: float | Floats) -> Floats:
+    """The half width of the interval that holds at all times, where the estimate has this variance; t^2 is
+    `mixture`."""
+    ratio = mixture / variance
+    found: Floats = np.sqrt(variance * (1 + 1 / ratio) * (np.log1p(ratio) - 2 * np.log(level)))
+    return found
+
+
+def read_slots(sums: Floats) -> tuple[Floats, Floats]:
+    """The level of each slot and its variance in units of one conversation's, from (..., slots, sums) to (..., slots);
+    0 where a slot has none."""
+    total = sums[..., 2]
+    there = total > 0
+    divisor = np.where(there, total, 1.0)
+    return np.where(there, sums[..., 1] / divisor, 0.0), np.where(there, sums[..., 5] / divisor**2, 0.0)
+
+
+def estimate_variance(sums: Floats, width: float) -> tuple[Floats, Floats]:
+    """The variance of one conversation of weight and size 1 around the level of its slot, and the number of
+    conversations, from (..., slots, sums) to (...)."""
+    mean, _ = read_slots(sums)
+    squares = sums[..., 3] - 2 * mean * sums[..., 4] + mean**2 * sums[..., 5]
+    count, scale = sums[..., 0].sum(axis=-1), sums[..., 5].sum(axis=-1)
+    freedom = np.maximum(count - (sums[..., 0] > 0).sum(axis=-1), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(scale > 0, np.maximum(squares.sum(axis=-1), 0.0) / scale * count / freedom, 0.0)
+    return (each * count + width**2) / (count + 1), count
+
+
+def spend_on_day(alpha: float, day: int) -> float:
+    """What the sequence that starts on this day, from 0, may spend of the error rate of a whole life."""
+    return alpha / ((day + 1) * (day + 2))
+
+
+def look_at_stream(
+    reference: Floats,
+    live: Floats,
+    *,
+    first: int,
+    alpha: float,
+    width: float,
+    worse: Literal[-1, 1],
+    raised: RaisedAlarm | None = None,
+) -> StreamLook:
+    """What the stream shows now. `reference` has the shape (slots, sums), `live` (days, slots, sums), its first day
+    being the day `first` of the life: before it nothing is looked at, such as what an alarm that was resolved was
+    about. `worse` is the sign of a change for the worse; `raised` is the alarm that is on.
+
+    An alarm is resolved once the days after it show, at `alpha`, a difference of less than half of the one that was
+    found: that is what a repair has to reach, and what chance reaches rarely.
+    """
+    days = live.shape[0]
+    since = np.cumsum(live[::-1], axis=0)[::-1]
+    levels = np.array([spend_on_day(alpha, first + day) for day in range(days)])
+    found = compare_stream(reference[None], since, level=levels, width=width)
+    if days == 0 or not np.isfinite(found.radius).any():
+        return StreamLook("alarm" if raised else "not-enough")
+    if raised is not None:
+        after = max(0, raised.day + 1 - first)
+        lasting = compare_stream(reference[None], since[after:], level=alpha, width=width)
+        mended = worse * lasting.difference + lasting.radius < worse * raised.difference / 2
+        if mended.any():
+            return tell_look(lasting, int(np.argmax(mended)), "ok", first + after, resolved=True)
+    crossed = worse * found.difference > found.radius
+    # Of the days from which on there is a change the one from which on it is clearest: since then it has lasted.
+    alike = compare_stream(reference[None], since, level=alpha, width=width)
+    open_days = crossed if crossed.any() else np.isfinite(found.radius)
+    place = int(np.argmax(np.where(open_days, worse * alike.difference / alike.radius, -np.inf)))
+    return tell_look(found, place, "alarm" if crossed.any() or raised else "ok", first)
+
+
+def tell_look(found: Differences, place: int, state: AlarmState, first: int, *, resolved: bool = False) -> StreamLook:
+    """The finding of the sequence at this place."""
+    difference, radius = float(found.difference[place]), float(found.radius[place])
+    interval = (difference - radius, difference + radius)
+    return StreamLook(state, first + place, difference, interval, int(found.units[place]), resolved)

@@ -1,0 +1,268 @@
+"""Results and alarms are sent once each; a sink that is dead waits, and what it refuses is given up and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Literal
+
+import httpx
+import pytest
+
+from saiten_server.core.errors import InvalidRequest, SettingsInvalid
+from saiten_server.monitors.sinks import store as outbox_store
+from saiten_server.monitors.sinks.sending import Sender
+from saiten_server.monitors.sinks.values import SentAlarm, SentScores, SinkKeys, origin_of, read_sinks, tell_alarm
+from saiten_server.monitors.sinks.writing import write_alarm, write_scores
+from saiten_server.monitors.values import Alarm, MonitorChange, Sink, SinkState
+from tests.support.batches import START
+from tests.support.live import PROJECT, MonitorBench, make_live
+
+SINK = {"kind": "phoenix", "url": "http://sink.example"}
+HOOK = {"kind": "webhook", "url": "http://hooks.example/services/a"}
+
+KINDS: tuple[Literal["otlp", "langfuse", "phoenix", "mlflow"], ...] = ("otlp", "langfuse", "phoenix", "mlflow")
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+class Receiver:
+    """A service that keeps what it is sent."""
+
+    def __init__(self, answer: Answer = lambda _: httpx.Response(200)) -> None:
+        self.requests: list[httpx.Request] = []
+        self.answer = answer
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        return self.answer(request)
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(one.content) for one in self.requests]
+
+
+async def send(bench: MonitorBench, receiver: Receiver) -> int:
+    sender = Sender(
+        outbox=bench.outbox,
+        keys=bench.service.sinks,
+        open_client=httpx.AsyncClient,
+        now=bench.clock,
+        telemetry=bench.work.instruments.telemetry,
+    )
+    async with httpx.AsyncClient(transport=httpx.MockTransport(receiver)) as client:
+        return await sender.send_due(client)
+
+
+async def score_some(bench: MonitorBench, *names: str) -> None:
+    bench.live.close(*(make_live(name) for name in names))
+    await bench.work.do_round()
+    await bench.score(7.0, faulty=1)
+    await bench.work.do_round()
+
+
+async def state(bench: MonitorBench, monitor_id: str) -> SinkState:
+    return (await bench.service.show(PROJECT, monitor_id)).sinks[0]
+
+
+async def test_a_result_is_sent_once_with_the_operators_key(bench: MonitorBench) -> None:
+    monitor = await bench.make(send_to=[SINK, HOOK])
+    await score_some(bench, "a")
+    receiver = Receiver()
+    assert await send(bench, receiver) == 1
+    assert await send(bench, receiver) == 0
+    (request,) = receiver.requests
+    assert (str(request.url), request.headers["authorization"]) == (
+        "http://sink.example/v1/session_annotations",
+        "Bearer KEY",
+    )
+    named = {one["name"]: one for one in receiver.bodies[0]["data"]}
+    assert {name: one["result"]["score"] for name, one in named.items()} == {"overall": 7.0, "faulty_turns": 1.0}
+    assert named["overall"]["session_id"] == "a"
+    found = await state(bench, monitor.id)
+    assert (found.waiting, found.sent, found.dropped, found.last_error) == (0, 1, 0, None)
+
+
+async def test_a_dead_sink_is_left_alone_for_longer_each_time_and_loses_nothing(bench: MonitorBench) -> None:
+    monitor = await bench.make(send_to=[SINK])
+    await score_some(bench, "a", "b")
+    dead = Receiver(lambda _: httpx.Response(503))
+    assert await send(bench, dead) == 2
+    assert await send(bench, dead) == 0
+    found = await state(bench, monitor.id)
+    assert (found.waiting, found.last_error) == (2, "status-503")
+    # Scoring goes on meanwhile.
+    await score_some(bench, "c")
+    bench.clock.move(4)
+    assert await send(bench, dead) == 0
+    bench.clock.move(60)
+    assert await send(bench, Receiver()) == 3
+    found = await state(bench, monitor.id)
+    assert (found.waiting, found.sent) == (0, 3)
+
+
+async def test_the_pause_that_a_sink_asks_for_is_kept(quick: MonitorBench) -> None:
+    await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    await send(quick, Receiver(lambda _: httpx.Response(429, headers={"Retry-After": "600"})))
+    quick.clock.move(599)
+    assert await send(quick, Receiver()) == 0
+    quick.clock.move(2)
+    assert await send(quick, Receiver()) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413])
+async def test_what_a_sink_refuses_is_given_up_and_counted(quick: MonitorBench, status: int) -> None:
+    monitor = await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    await send(quick, Receiver(lambda _: httpx.Response(status)))
+    found = await state(quick, monitor.id)
+    assert (found.waiting, found.dropped, found.last_error) == (0, 1, f"status-{status}")
+
+
+async def test_a_wrong_key_waits_for_the_operator(quick: MonitorBench) -> None:
+    monitor = await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    await send(quick, Receiver(lambda _: httpx.Response(401)))
+    assert (await state(quick, monitor.id)).waiting == 1
+
+
+async def test_a_redirect_is_not_followed(quick: MonitorBench) -> None:
+    await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    receiver = Receiver(lambda _: httpx.Response(302, headers={"Location": "http://127.0.0.1/inside"}))
+    await send(quick, receiver)
+    assert len(receiver.requests) == 1
+
+
+async def test_the_backlog_is_bounded_and_the_oldest_goes(bench: MonitorBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_store, "BACKLOG", 2)
+    monitor = await bench.make(send_to=[SINK])
+    for name in ("a", "b", "c"):
+        bench.clock.move(1)
+        await score_some(bench, name)
+    found = await state(bench, monitor.id)
+    assert (found.waiting, found.dropped, found.last_error) == (2, 1, "backlog-full")
+    receiver = Receiver()
+    await send(bench, receiver)
+    assert sorted(body["data"][0]["session_id"] for body in receiver.bodies) == ["b", "c"]
+
+
+async def test_what_a_process_took_and_did_not_send_another_sends(quick: MonitorBench) -> None:
+    await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    assert len(await quick.outbox.take(quick.clock(), 9)) == 1
+    assert await send(quick, Receiver()) == 0
+    quick.clock.move(61)
+    assert await send(quick, Receiver()) == 1
+
+
+async def test_nothing_goes_to_a_sink_that_was_taken_away(quick: MonitorBench) -> None:
+    monitor = await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    await quick.service.change(PROJECT, monitor.id, MonitorChange(send_to=()))
+    assert await send(quick, Receiver()) == 0
+    assert await quick.outbox.backlog() == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest",
+        "http://sink.example:8080/",
+        "https://sink.example/",
+        "http://sink.example@evil.example/",
+        "http://evil.example#http://sink.example",
+        "file:///etc/passwd",
+        "http://sink.example\\@evil.example/",
+        "http://sink.example/ x",
+        "//sink.example",
+        "http://[::1",
+    ],
+)
+async def test_only_services_that_the_operator_lists_are_sent_to(quick: MonitorBench, url: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await quick.make(send_to=[HOOK, {"kind": "webhook", "url": url}])
+    assert refused.value.pointer == "/send_to/1/url"
+
+
+def test_the_operators_list() -> None:
+    found = read_sinks('{"https://Hooks.example:443/ignored/path": null, "http://[::1]:6006": "KEY"}')
+    assert found == SinkKeys({"https://hooks.example": None, "http://[::1]:6006": "KEY"})
+    assert found.find("http://[::1]:6006/v1") == "KEY"
+    assert read_sinks(None) == SinkKeys()
+    for wrong in ("[]", "{", '{"ftp://a": null}', '{"https://a": 1}'):
+        with pytest.raises(SettingsInvalid):
+            read_sinks(wrong)
+    assert origin_of("http://a:99999") is None
+
+
+ALARM = Alarm(
+    id="al_1",
+    measure="overall",
+    raised_at=START,
+    since=START,
+    difference=-0.4,
+    interval=(-0.6, -0.2),
+    conversations_compared=120,
+    conversations=(),
+    kinds=(),
+)
+
+
+def test_an_alarm_is_told_in_three_languages_beside_its_json() -> None:
+    sent = SentAlarm(event="raised", monitor="mo_1", name="窓口", alarm=ALARM)
+    letter = write_alarm(Sink(kind="webhook", url="http://hooks.example/x"), sent, None)
+    (call,) = letter.calls
+    assert call.body["text"].splitlines() == [*tell_alarm(sent).values()]
+    assert "-0.40" in call.body["texts"]["ja"]
+    assert set(call.body["texts"]) == {"en", "ja", "ko"}
+    assert call.body["alarm"]["difference"] == -0.4
+    assert letter.headers == {}
+
+
+async def test_an_alarm_goes_to_the_webhook_when_it_is_raised(quick: MonitorBench) -> None:
+    from tests.monitors.test_alarms import OPTIONS, add_days
+
+    monitor = await quick.make(alarm=OPTIONS, send_to=[HOOK])
+    await score_some(quick, "a")
+    await add_days(quick, monitor.id, 0, 7, 7.0)
+    await add_days(quick, monitor.id, 7, 3, 5.0)
+    quick.clock.move(86_400 * 9)
+    await score_some(quick, "b")
+    receiver = Receiver()
+    await send(quick, receiver)
+    (body,) = receiver.bodies
+    assert (body["event"], body["alarm"]["measure"]) == ("raised", "overall")
+    assert str(receiver.requests[0].url) == HOOK["url"]
+
+
+async def test_what_mlflow_has_already_is_sent(quick: MonitorBench) -> None:
+    """MLflow answers a second assessment of one id with 500."""
+    monitor = await quick.make(send_to=[{"kind": "mlflow", "url": "http://sink.example"}])
+    await score_some(quick, "a")
+    receiver = Receiver(lambda request: httpx.Response(200 if request.method == "GET" else 500))
+    await send(quick, receiver)
+    assert (await state(quick, monitor.id)).sent == 1
+
+
+async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBench) -> None:
+    await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    (waiting,) = await quick.outbox.take(quick.clock() + timedelta(seconds=1), 9)
+    sent = waiting.body
+    assert isinstance(sent, SentScores)
+    for kind in KINDS:
+        sink = Sink(kind=kind, url="http://sink.example")
+        letter = write_scores(sink, sent, "p:s")
+        assert letter == write_scores(sink, sent, "p:s")
+        assert letter.calls
+    (call,) = write_scores(Sink(kind="otlp", url="http://sink.example"), sent, None).calls
+    records = call.body["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    assert {one["eventName"] for one in records} == {"gen_ai.evaluation.result"}
+    assert {one["traceId"] for one in records} == {"t" * 32}
+    langfuse = write_scores(Sink(kind="langfuse", url="http://sink.example/"), sent, "p:s")
+    assert langfuse.headers == {"Authorization": "Basic cDpz"}
+    assert len({one.body["id"] for one in langfuse.calls}) == len(langfuse.calls) == 2
+    assert langfuse.calls[0].url == "http://sink.example/api/public/scores"
