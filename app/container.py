@@ -74,7 +74,7 @@ from saiten_server.runs.store.browsing import ResultBrowser
 from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.work import AsyncioJobQueue, JobQueue
-from saiten_server.runs.worker import BatchWorker, window_of
+from saiten_server.runs.worker import BatchWorker, Chore, window_of
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.instruments import open_cache, open_flow, open_instruments, open_pauses, open_redis
 from saiten_server.scoring.store import EvaluationStore

@@ -43,6 +43,9 @@ from saiten_server.scoring.subject import blended_aspects
 SUMMED_RESULTS_PAGE = 500
 ENGLISH_PIECES = "english."
 
+Chore = Callable[[], Coroutine[Any, Any, None]]
+"""What a worker does beside batches, until it is cancelled."""
+
 
 @dataclass
 class Means:
@@ -183,7 +186,7 @@ class BatchWorker:
     lease_seconds: float
     own: Collection[str] | None = None
     provider: ProviderRun | None = None
-    chores: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    chores: Sequence[Chore] = ()
     stop_seconds: float = STOP_SECONDS
     hand_back_seconds: float = HAND_BACK_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
