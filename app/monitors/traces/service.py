@@ -104,7 +104,7 @@ class TraceIntake:
                 plain = unpack(body, self.limits) if is_packed else body
                 found = decode(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
-                read = Reader(rules, self._known, self._redact).read(found.spans)
+                read = Reader(project, rules, self._known, self._redact).read(found.spans)
 
             if len(body) <= SMALL_BYTES and not is_packed:
                 work()

@@ -23,7 +23,7 @@ def read(spans: Iterable[WireSpan], *, late_seconds: float = 0) -> Assembled:
     """The conversation of spans that arrive one by one."""
     known, rows = KnownTexts(), []
     for number, span in enumerate(spans):
-        for row in Reader(RULES, known, lambda text, _: text).read([span]).rows:
+        for row in Reader("team", RULES, known, lambda text, _: text).read([span]).rows:
             known.add(row.fresh)
             rows.append(StoredSpan(row.key, row.said, NOON + timedelta(seconds=number + late_seconds)))
     return assemble(rows)
@@ -184,9 +184,12 @@ def test_binary_texts_and_circles_of_parents_are_read() -> None:
 
 def test_what_follows_an_erased_text_is_read_without_it() -> None:
     known = KnownTexts()
-    reader = Reader(RULES, known, lambda text, _: text)
+    reader = Reader("team", RULES, known, lambda text, _: text)
     spans = talk(3, "a")
-    rows = [row for span in spans for row in reader.read([span]).rows]
+    rows = []
+    for span in spans:
+        rows += reader.read([span]).rows
+        known.add(rows[-1].fresh)
     kept = [StoredSpan(row.key, row.said, NOON) for row in rows[2:]]
     assert said(assemble(kept)) == said(read(spans))[4:]
 
