@@ -150,7 +150,7 @@ class TracedConversation(TracedHead):
     system: str | None = Field(description="`service.name` of most of the bot's turns")
     build: str | None = Field(description="`service.version` of most of the bot's turns")
     errors: int = Field(description="calls that failed")
-    tool_calls: int = Field(description="calls of tools and their results, which are no turns")
+    tool_calls: int = Field(description="calls of tools, which are no turns")
     repeats: int = Field(description="answers that another span repeats or replaces")
 
 

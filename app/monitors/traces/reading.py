@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from saiten.core.formats.headings import normalize
 from saiten.core.formats.spans import (
     DETAILS,
     SPOKEN,
@@ -26,6 +27,7 @@ from saiten.core.formats.spans import (
     name_saying,
     read_call,
 )
+from saiten.core.formats.traces import INTERNAL
 from saiten_server.monitors.traces.values import Redact, TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
 
@@ -112,7 +114,9 @@ class Reader:
         for span in spans:
             conversation = cut_name(find_conversation(span.attributes))
             speaks = is_of_a_call(span.attributes) or any(is_speaking(event) for event in span.events)
-            call = read_call(span.attributes, span.events) if speaks else None
+            # What tools, retrievers and guardrails are given and return is never said to the user.
+            inside = normalize(find_kind(span.attributes)) in INTERNAL
+            call = read_call(span.attributes, span.events) if speaks and not inside else None
             if call is None and speaks:
                 count_unread(span, found)
             if call is None and (span.part or not speaks):
