@@ -62,7 +62,7 @@ class KnownTexts:
         self._new: set[int] = set()
         self._old: set[int] = set()
 
-    def __contains__(self, digest: int) -> bool:
+    def __contains__(self, digest: object) -> bool:
         return digest in self._new or digest in self._old
 
     def add(self, digests: Collection[int]) -> None:
