@@ -18,14 +18,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from saiten.core.formats.spans import SpanEvent
 from saiten.core.messages import Message
+from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Signal, WireLimits
 from saiten_server.monitors.traces.wire import (
     MOST_NAME,
-    BodyDamaged,
-    BodyTooLarge,
     Decoded,
     Rejected,
-    Signal,
-    WireLimits,
     WireSpan,
     check_ids,
     make_log,
@@ -39,7 +36,7 @@ INNER, VARINT, FIXED64, FIXED32 = 2, 0, 1, 5
 MOST_DEPTH = 32
 """Of a structured value."""
 
-STEPS_OF_A_SPAN = 4
+STEPS_OF_A_SPAN = 8
 """Fields around spans that are walked for each span that a body may hold."""
 
 

@@ -16,13 +16,13 @@ from datetime import datetime, timedelta
 from saiten.core.messages import Message
 from saiten_server.core.errors import Overloaded, SaitenError, StoreError
 from saiten_server.governance.store import PolicyStore
-from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived, Kept
-from saiten_server.monitors.traces.reading import KnownTexts, Read, Reader
+from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived
+from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Reason, Signal, WireLimits, unpack
 from saiten_server.monitors.traces.store import LiveStore
-from saiten_server.monitors.traces.values import Redact, TraceRules
-from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, Reason, Signal, WireLimits, decode, unpack
+from saiten_server.monitors.traces.values import Read, Redact, TraceRules
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
+from saiten_server.platform.sql.engine import cut_pieces
 from saiten_server.platform.sql.sizes import count_bytes
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.text.personal import hide_personal
@@ -32,8 +32,8 @@ logger = logging.getLogger("saiten.traces")
 RECENT_SECONDS = 5.0
 """How long rules may be out of date."""
 
-BODIES_AT_ONCE = 16
-"""Bodies that are stored in one transaction."""
+ROWS_AT_ONCE, PIECES_AT_ONCE = 256, 4
+"""Rows of a piece of a body, and pieces of one transaction: making its statements holds the event loop."""
 
 MOST_WAITING_BYTES = 128 * 1024 * 1024
 """Of bodies that are unpacked, decoded or stored, or wait for that; a body counts with what it may hold unpacked."""
@@ -43,9 +43,6 @@ PACKED_TIMES = 8
 
 BUSY_SECONDS = 2.0
 """When to come again."""
-
-SMALL_BYTES = 4 * 1024
-"""A body up to this size is decoded within milliseconds: a thread would only delay it."""
 
 SWEEP_SECONDS = 2.0
 EXPIRE_SECONDS = 600.0
@@ -57,11 +54,30 @@ def keep_text(text: str, kinds: Collection[str]) -> str:
     return text
 
 
+class KnownTexts:
+    """Digests of texts that stored rows hold: the newest `most`, and up to as many before them. What is not among them
+    is stored once more."""
+
+    def __init__(self, most: int = 50_000) -> None:
+        self._most = most
+        self._new: set[int] = set()
+        self._old: set[int] = set()
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self._new or digest in self._old
+
+    def add(self, digests: Collection[int]) -> None:
+        """Remembers texts, after their rows are stored."""
+        self._new.update(digests)
+        if len(self._new) > self._most:
+            self._new, self._old = set(), self._new
+
+
 @dataclass
 class Outcome:
-    """What became of a body: how many of its spans were stored or known already, and how many were rejected why."""
+    """What became of a body: how many of its spans were stored that were not there, and how many were rejected why."""
 
-    kept: Kept = field(default_factory=Kept)
+    stored: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
 
 
@@ -91,7 +107,7 @@ class TraceIntake:
         self._rules_until = -1.0
         self._waiting_bytes = 0
         self._decoding = asyncio.Lock()
-        self._commits = Coalescer(store.keep, most=BODIES_AT_ONCE)
+        self._commits = Coalescer(store.keep, most=PIECES_AT_ONCE)
 
     async def take(self, project: str, body: bytes, signal: Signal, *, is_json: bool, is_packed: bool) -> Outcome:
         """Stores the spans of a body. Raises BodyTooLarge, BodyDamaged, Overloaded, ProjectFull and StoreError: then
@@ -101,28 +117,31 @@ class TraceIntake:
             outcome, read = Outcome(), Read()
 
             def work() -> None:
+                # Both load the readers of files: no start of the service is to wait for them.
+                from saiten_server.monitors.traces.reading import Reader
+                from saiten_server.monitors.traces.wire import decode
+
                 nonlocal read
                 plain = unpack(body, self.limits) if is_packed else body
                 found = decode(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
-                read = Reader(rules, self._known, self._redact).read(found.spans)
+                read = Reader(project, rules, self._known, self._redact).read(found.spans)
 
-            if len(body) <= SMALL_BYTES and not is_packed:
-                work()
-            else:
-                # Decoding holds the interpreter: several threads would only slow each other.
-                async with self._decoding:
-                    await asyncio.to_thread(work)
+            # Decoding holds the interpreter: several threads would only slow each other.
+            async with self._decoding:
+                await asyncio.to_thread(work)
             return await self._keep(project, rules, read, outcome)
 
     async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
         await self._quota.require_room(project, sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
-        if read.rows or counts or read.unread or read.named:
-            arrived = Arrived(project, read.rows, self._now(), rules, counts, read.unread, read.named)
-            outcome.kept = await self._commits(arrived)
-            self._known.add(outcome.kept.texts)
-            outcome.rejected["conversation-full"] += outcome.kept.refused
+        first = Arrived(project, read.rows[:ROWS_AT_ONCE], self._now(), rules, counts, read.unread, read.named)
+        rest = (Arrived(project, rows, first.at, rules) for rows in cut_pieces(read.rows[ROWS_AT_ONCE:], ROWS_AT_ONCE))
+        if first.rows or counts or read.unread or read.named:
+            for kept in await asyncio.gather(*map(self._commits.submit, (first, *rest))):
+                outcome.stored += kept.stored
+                outcome.rejected["conversation-full"] += kept.refused
+                self._known.add(kept.texts)
         return outcome
 
     @contextmanager

@@ -14,10 +14,11 @@ from saiten_server.core.access import ProjectPolicy
 from saiten_server.core.errors import Overloaded, ProjectFull
 from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.traces.commits import name_id
+from saiten_server.monitors.traces.limits import DEFAULT_LIMITS
 from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import TraceRules
-from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, decode
+from saiten_server.monitors.traces.wire import decode
 from saiten_server.runs.quota import StorageQuota
 from tests.support.serving import serving
 from tests.support.spans import NOON, chat, export, talk
@@ -36,7 +37,7 @@ def open_intake(engine: AsyncEngine, *, most: int | None = None, waiting: int = 
 async def send(intake: TraceIntake, conversation: str, *, first: int = 0, turns: int = 2) -> int:
     body = export(talk(turns, conversation, first=first)).SerializeToString()
     outcome = await intake.take("team", body, "traces", is_json=False, is_packed=False)
-    return outcome.kept.stored
+    return outcome.stored
 
 
 async def test_more_than_may_wait_is_asked_to_come_again(sqlite_engine: AsyncEngine) -> None:
