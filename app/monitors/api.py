@@ -138,7 +138,7 @@ async def change_monitor(
 ) -> Response:
     """Changes the fields that are given, as a new version; the others stay.
 
-    With another rubric, filter, judge, window or alarm the reference of alarms begins anew.
+    With another rubric, filter, judge, window or alarm alarms get another reference.
     """
     refuse_other_queries(request)
     changed = await serving(container).change(request.state.project, monitor_id, body)
@@ -183,7 +183,7 @@ async def list_alarms(
 @router.get(
     "/{monitor_id}/conversations", summary="List conversations", responses={200: {"model": LiveResults}, **PROBLEMS}
 )
-async def list_live_conversations(
+async def list_monitored_conversations(
     request: Request, container: Serving, monitor_id: str, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """What the monitor saw of conversations, sampled or not."""

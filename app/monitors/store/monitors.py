@@ -95,8 +95,8 @@ class MonitorStore:
         return [read_monitor(row, *figures.get(row.id, (0, 0.0))) for row in rows]
 
     async def change(self, project: str, monitor_id: str, options: MonitorOptions, now: datetime) -> bool:
-        """Gives it these options as a new version. Where results are made otherwise from now on, the reference begins
-        anew, and the alarms that are on end without being resolved."""
+        """Gives it these options as a new version. Where results are made otherwise from now on, there is another
+        reference, and the alarms that are on end without being resolved."""
         mine = (equals(own.project, project), equals(own.id, monitor_id))
         async with db.change(self.engine) as connection:
             row = (await connection.execute(select(t.monitors).where(*mine).with_for_update())).one_or_none()
