@@ -218,61 +218,6 @@ class Confusion(Answer):
     """items: a row for each median, in it a count for each value of the judge"""
 
 
-class ConversationHead(Answer):
-    """A live conversation without its turns."""
-
-    id: str
-    """begins with `lc_`"""
-    name: str
-    """the id that its spans name; that of the trace where they name none"""
-    state: str
-    """`open` while it goes on, `closed` when it ended, `done` when monitors have seen it"""
-    first_at: datetime
-    """when its first span arrived"""
-    last_at: datetime
-    """when its last span arrived"""
-    closed_at: datetime | None = None
-    """when it ended"""
-    attributes: Mapping[str, str] = {}
-    """those that monitors name"""
-    late_spans: int
-    """spans that came too late to be part of it"""
-    refused_spans: int
-    """spans beyond what a conversation may hold"""
-
-
-class ConversationList(Answer):
-    """Live conversations, the newest first."""
-
-    items: Sequence[ConversationHead] = ()
-    """the newest first"""
-    next: str | None = None
-    """`cursor` of the next page; null on the last"""
-
-
-class ConversationTurn(Answer):
-    """One turn of a live conversation."""
-
-    speaker: str
-    """`user` or `assistant`"""
-    role: str
-    """`system` for the bot"""
-    text: str
-    """verbatim"""
-    at: datetime
-    """by the sender's clock; when it arrived, where that is not to be believed"""
-    trace_id: str
-    """of the span that tells it"""
-    span_id: str
-    """of the span that tells it"""
-    system: str | None = None
-    """`service.name`"""
-    build: str | None = None
-    """`service.version`"""
-    latency_seconds: float | None = None
-    """how long the answer took"""
-
-
 class CorrectedDifference(Answer):
     """Candidate minus baseline. What both share, items and dialogues, is taken out of the error."""
 
@@ -758,10 +703,13 @@ class LiveResult(Answer):
     conversation: str
     """the caller's name of the conversation"""
     closed_at: datetime
+    """when it ended"""
     system: str | None = None
     """one of several systems that answered the item"""
     build: str | None = None
+    """of most of the system's turns"""
     outcome: str
+    """whether it is in the sample, and why not: not drawn, left out for the budget, or nothing to judge"""
     probability: float
     """with which it was sampled"""
     run: str | None = None
@@ -771,7 +719,9 @@ class LiveResult(Answer):
     status: str | None = None
     """of the result; null while it waits"""
     turns: int
+    """of both speakers"""
     answers: int
+    """turns of the system"""
     errors: int
     """each fault, at most 20 of them"""
     latency_seconds: float | None = None
@@ -781,6 +731,7 @@ class LiveResult(Answer):
     aspects: Mapping[str, float] = {}
     """ratings by the judge"""
     faulty_turns: int | None = None
+    """system turns with a finding; null where that is not known"""
 
 
 class LiveResults(Answer):
@@ -817,15 +768,19 @@ class MeasureState(Answer):
     """How a measure stands against the reference."""
 
     measure: str
+    """an aspect, `faulty_turns` or `finding:CODE`"""
     state: str
+    """`not-enough` data, `ok`, or `alarm`: worse"""
     difference: float | None = None
     """English minus source by aspect, null where either is unrated"""
     interval: tuple[float, float] | None = None
     """95 %: the lower and the upper end"""
     since: datetime | None = None
+    """the beginning of the day from which on the difference is taken"""
     n: int = 0
     """how many values the figures are of"""
     looked_at: datetime | None = None
+    """when it was last looked at"""
 
 
 class MeasureValue(Answer):
@@ -835,6 +790,7 @@ class MeasureValue(Answer):
     """
 
     value: float | None = None
+    """the weighted mean; null without a conversation"""
     interval: tuple[float, float] | None = None
     """at 95 %; null for fewer than six conversations"""
     n: int
@@ -1190,11 +1146,15 @@ class SinkState(Answer):
     kind: str
     """which kind it is"""
     url: str
+    """as it was given"""
     waiting: int
+    """what is to be sent"""
     sent: int
+    """what the service took"""
     dropped: int
     """given up because the backlog was full, or refused by the sink for good"""
     last_error: str | None = None
+    """a code: `status-…`, `timeout`, `unreachable`, `not-listed`, `backlog-full`"""
 
 
 class Spread(Answer):
@@ -1312,8 +1272,8 @@ class TraceReport(Answer):
     """conventions that are not known, the most frequent first"""
 
 
-class TracedConversation(Answer):
-    """A live conversation as its spans tell it, each turn once."""
+class TracedHead(Answer):
+    """A live conversation without its turns."""
 
     id: str
     """begins with `lc_`"""
@@ -1333,18 +1293,29 @@ class TracedConversation(Answer):
     """spans that came too late to be part of it"""
     refused_spans: int
     """spans beyond what a conversation may hold"""
-    turns: Sequence[ConversationTurn] = ()
-    """in the order of time"""
+
+
+class TracedTurn(Answer):
+    """One turn of a live conversation."""
+
+    speaker: str
+    """`user` or `assistant`"""
+    role: str
+    """`system` for the bot"""
+    text: str
+    """verbatim"""
+    at: datetime
+    """by the sender's clock; when it arrived, where that is not to be believed"""
+    trace_id: str
+    """of the span that tells it"""
+    span_id: str
+    """of the span that tells it"""
     system: str | None = None
-    """`service.name` of most of the bot's turns"""
+    """`service.name`"""
     build: str | None = None
-    """`service.version` of most of the bot's turns"""
-    errors: int
-    """calls that failed"""
-    tool_calls: int
-    """calls of tools and their results, which are no turns"""
-    repeats: int
-    """answers that another span repeats or replaces"""
+    """`service.version`"""
+    latency_seconds: float | None = None
+    """how long the answer took"""
 
 
 class Translation(Answer):
@@ -1467,16 +1438,21 @@ class Window(Answer):
     """The conversations of one hour or day, system and build."""
 
     starts_at: datetime
+    """the first moment of the hour or day, in UTC"""
     ends_at: datetime
+    """the moment after it"""
     system: str | None = None
     """one of several systems that answered the item"""
     build: str | None = None
+    """of the system"""
     run: str | None = None
     """the batch of those that were sampled; null where none was"""
     open: bool
     """whether more may join"""
     conversations: int
+    """that ended in it"""
     sampled: int
+    """of these"""
     thinned: int
     """not sampled because of the budget alone"""
     answers: int
@@ -1533,20 +1509,26 @@ class WorseConversation(Answer):
     """A conversation that speaks for an alarm."""
 
     conversation: str
+    """the caller's name of it"""
     run: str | None = None
+    """the batch that it is in; null where it was not sampled"""
     position: int | None = None
     """place in the batch, counting candidates from 0"""
     value: float
+    """its rating, or its system turns with a finding per 100"""
 
 
 class Alarm(Answer):
     """A measure that became worse than in the reference, until it was resolved."""
 
     id: str
+    """al_…"""
     measure: str
     """an aspect, `faulty_turns` or `finding:CODE`"""
     raised_at: datetime
+    """when it was raised"""
     resolved_at: datetime | None = None
+    """when it was over; null while it is on"""
     since: datetime
     """the beginning of the day from which on the difference is taken"""
     difference: float
@@ -1554,6 +1536,7 @@ class Alarm(Answer):
     interval: tuple[float, float] | None = None
     """95 %: the lower and the upper end"""
     conversations_compared: int
+    """since then"""
     conversations: Sequence[WorseConversation] = ()
     """the worst new ones"""
     kinds: Sequence[RisenKind] = ()
@@ -2541,6 +2524,50 @@ class SystemsDifference(Answer):
     """by aspect"""
 
 
+class TracedConversation(Answer):
+    """A live conversation as its spans tell it, each turn once."""
+
+    id: str
+    """begins with `lc_`"""
+    name: str
+    """the id that its spans name; that of the trace where they name none"""
+    state: str
+    """`open` while it goes on, `closed` when it ended, `done` when monitors have seen it"""
+    first_at: datetime
+    """when its first span arrived"""
+    last_at: datetime
+    """when its last span arrived"""
+    closed_at: datetime | None = None
+    """when it ended"""
+    attributes: Mapping[str, str] = {}
+    """those that monitors name"""
+    late_spans: int
+    """spans that came too late to be part of it"""
+    refused_spans: int
+    """spans beyond what a conversation may hold"""
+    turns: Sequence[TracedTurn] = ()
+    """in the order of time"""
+    system: str | None = None
+    """`service.name` of most of the bot's turns"""
+    build: str | None = None
+    """`service.version` of most of the bot's turns"""
+    errors: int
+    """calls that failed"""
+    tool_calls: int
+    """calls of tools and their results, which are no turns"""
+    repeats: int
+    """answers that another span repeats or replaces"""
+
+
+class TracedConversations(Answer):
+    """Live conversations, the newest first."""
+
+    items: Sequence[TracedHead] = ()
+    """the newest first"""
+    next: str | None = None
+    """`cursor` of the next page; null on the last"""
+
+
 class TurnScore(Answer):
     """The evaluation of one system turn as a response, stored under its own id."""
 
@@ -2770,12 +2797,15 @@ class Monitor(Answer):
     """A monitor as it is now."""
 
     id: str
+    """mo_…"""
     version: int
     """counts its changes, from 1"""
     created_at: datetime
     """when it was created, in UTC"""
     updated_at: datetime
+    """when it was last changed"""
     options: MonitorOptions
+    """what it samples and does, as it was given; the rubric with its version"""
     waiting: int = 0
     """sampled conversations without a result"""
     thinning: int = 0

@@ -92,7 +92,7 @@ class TraceReport(BaseModel):
     unread: list[TraceConvention] = Field(description="conventions that are not known, the most frequent first")
 
 
-class ConversationTurn(BaseModel):
+class TracedTurn(BaseModel):
     """One turn of a live conversation."""
 
     speaker: str = Field(description="`user` or `assistant`")
@@ -106,7 +106,7 @@ class ConversationTurn(BaseModel):
     latency_seconds: float | None = Field(description="how long the answer took")
 
 
-class ConversationHead(BaseModel):
+class TracedHead(BaseModel):
     """A live conversation without its turns."""
 
     id: str = Field(description="begins with `lc_`")
@@ -122,10 +122,10 @@ class ConversationHead(BaseModel):
     refused_spans: int = Field(description="spans beyond what a conversation may hold")
 
 
-class TracedConversation(ConversationHead):
+class TracedConversation(TracedHead):
     """A live conversation as its spans tell it, each turn once."""
 
-    turns: list[ConversationTurn] = Field(description="in the order of time")
+    turns: list[TracedTurn] = Field(description="in the order of time")
     system: str | None = Field(description="`service.name` of most of the bot's turns")
     build: str | None = Field(description="`service.version` of most of the bot's turns")
     errors: int = Field(description="calls that failed")
@@ -133,10 +133,10 @@ class TracedConversation(ConversationHead):
     repeats: int = Field(description="answers that another span repeats or replaces")
 
 
-class ConversationList(BaseModel):
+class TracedConversations(BaseModel):
     """Live conversations, the newest first."""
 
-    items: list[ConversationHead] = Field(description="the newest first")
+    items: list[TracedHead] = Field(description="the newest first")
     next: str | None = Field(description="`cursor` of the next page; null on the last")
 
 
@@ -264,7 +264,7 @@ async def read_traces(request: Request, container: Serving) -> TraceReport:
 conversations = APIRouter(prefix="/v1/traces/conversations", tags=["traces"])
 
 
-@conversations.get("", summary="List live conversations", responses={200: {"model": ConversationList}, **PROBLEMS})
+@conversations.get("", summary="List live conversations", responses={200: {"model": TracedConversations}, **PROBLEMS})
 async def list_live_conversations(
     request: Request,
     container: Serving,
@@ -278,7 +278,7 @@ async def list_live_conversations(
     store = container.find(TraceIntake).store
     found = await store.list(request.state.project, state=state, before=read_cursor(cursor), limit=limit + 1)
     following = write_cursor(found[limit - 1].first_at, found[limit - 1].id) if len(found) > limit else None
-    page = ConversationList(items=[ConversationHead(**tell_head(one)) for one in found[:limit]], next=following)
+    page = TracedConversations(items=[TracedHead(**tell_head(one)) for one in found[:limit]], next=following)
     headers = {} if following is None else link_next(request, cursor=following)
     return Response(page.model_dump_json(), headers=headers, media_type=JSON)
 
@@ -294,7 +294,7 @@ async def read_live_conversation(request: Request, container: Serving, live_conv
     found = await container.find(TraceIntake).store.find(request.state.project, live_conversation_id)
     if found is None:
         raise NotFound(Message("live-conversation-not-found", id=live_conversation_id[:64]))
-    turns = [ConversationTurn.model_validate(turn, from_attributes=True) for turn in found.turns]
+    turns = [TracedTurn.model_validate(turn, from_attributes=True) for turn in found.turns]
     counts = {"errors": found.errors, "tool_calls": found.tool_calls, "repeats": found.repeats}
     return TracedConversation(**tell_head(found), turns=turns, system=found.system, build=found.build, **counts)
 

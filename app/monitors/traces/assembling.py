@@ -194,7 +194,7 @@ class Talk(Assembled):
         return missed if any(said.role == "user" for said in missed) else ()
 
     def _is_again(self, history: Sequence[Said], asked: Sequence[Said], step: Told) -> bool:
-        """Whether the call asks what the last one asked: a retry, an answer that was made anew, or another system's. A
+        """Whether the call asks what the last one asked: a retry, an answer that was made again, or another system's. A
         user may also say the same twice: then the history goes on from the last answer, or there is none."""
         end = len(self.turns)
         while end and self.turns[end - 1].role == "system":
