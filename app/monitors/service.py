@@ -96,7 +96,7 @@ class MonitorService:
 
     async def remove(self, project: str, monitor_id: str) -> None:
         """Removes it. Its runs stay, and end with what is in them."""
-        if not await self.store.remove(project, monitor_id):
+        if not await self.store.remove(project, monitor_id, self.now()):
             raise missing(monitor_id)
         await self._set_rules(project)
 

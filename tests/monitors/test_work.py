@@ -231,3 +231,14 @@ async def test_an_erased_conversation_is_gone_from_runs_rows_and_what_is_to_be_s
     (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
     kept = [candidate for _, candidate in await bench.batches.candidates(run.id, after=-1, limit=9)]
     assert [one.metadata.get("conversation") for one in kept] == [None, "b", None]
+
+
+async def test_the_runs_of_a_monitor_that_is_gone_end_with_what_is_in_them(bench: MonitorBench) -> None:
+    monitor = await bench.make()
+    bench.live.close(make_live("a"))
+    await bench.work.do_round()
+    await bench.service.remove(PROJECT, monitor.id)
+    await bench.score()
+    (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
+    assert (run.status, run.counts.scored) == ("completed", 1)
+    await bench.work.do_round()

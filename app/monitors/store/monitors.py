@@ -116,10 +116,25 @@ class MonitorStore:
             await keep_version(connection, made, text)
         return True
 
-    async def remove(self, project: str, monitor_id: str) -> bool:
-        """Removes it with what it kept; its runs stay. Returns whether there was one."""
+    async def remove(self, project: str, monitor_id: str, now: datetime) -> bool:
+        """Removes it with what it kept. Its runs stay, and end with what is in them. Returns whether there was one."""
         mine = (equals(own.project, project), equals(own.id, monitor_id))
-        return bool(await db.execute(self.engine, delete(t.monitors).where(*mine)))
+        async with db.change(self.engine) as connection:
+            row = (await connection.execute(select(own.id).where(*mine).with_for_update())).one_or_none()
+            if row is None:
+                return False
+            await seal_windows(connection, now, window.monitor_id == row.id)
+            await connection.execute(delete(t.monitors).where(own.id == row.id))
+        return True
+
+    async def seal_ended(self, before: datetime, now: datetime) -> None:
+        """Ends the windows that were over by then and that nothing has joined since."""
+        over = (window.ends_at < before, window.touched_at < before)
+        # Looks first: usually there is none, and SQLite has one writer.
+        some = select(window.monitor_id).where(~window.sealed, *over).limit(1)
+        if await db.fetch_column(self.engine, some):
+            async with db.change(self.engine) as connection:
+                await seal_windows(connection, now, *over)
 
     async def conversations(
         self, monitor_id: str, *, before: Place | None = None, limit: int, waiting: bool = False

@@ -373,6 +373,7 @@ PARAMETERS: Mapping[str, str] = {
     "batch_id": "the batch's id, `ba_…`",
     "live_conversation_id": "the live conversation's id, `lc_…`",
     "link_id": "the link's id, `ln_…`",
+    "monitor_id": "the monitor's id, `mo_…`",
     "rubric_id": "the rubric's id, or `id@version`",
     "GET /v1/batches name": "batches of this name",
     "PUT /v1/baselines/{name} name": "the name of the runs that are compared with it",
