@@ -161,10 +161,12 @@ async def list_windows(
 ) -> Response:
     """The hours or days of each system and build, each with its run and the weighted means of its sample."""
     refuse_other_queries(request, "limit", "cursor")
-    place = read_cursor(cursor)
-    found = await serving(container).windows(request.state.project, monitor_id, before=place and place[0], limit=limit)
-    headers = next_page(request, write_cursor(found[-1].starts_at, "w")) if len(found) == limit else {}
-    return tell_value(request, Windows(items=tuple(found)), headers=headers)
+    found = await serving(container).windows(request.state.project, monitor_id, before=read_cursor(cursor), limit=limit)
+    headers: Mapping[str, str] = {}
+    if len(found) == limit:
+        name, last = found[-1]
+        headers = next_page(request, write_cursor(last.starts_at, name))
+    return tell_value(request, Windows(items=tuple(one for _, one in found)), headers=headers)
 
 
 @router.get("/{monitor_id}/alarms", summary="List alarms", responses={200: {"model": Alarms}, **PROBLEMS})

@@ -19,7 +19,7 @@ from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.rubric import Rubric
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys
-from saiten_server.monitors.store.monitors import MonitorStore, Place
+from saiten_server.monitors.store.monitors import MonitorStore, Place, name_window
 from saiten_server.monitors.traces.service import TraceIntake
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.values import (
@@ -104,12 +104,15 @@ class MonitorService:
         """Has the project's conversations read and closed as its monitors need it."""
         await self.intake.set_rules(project, merge_rules(await self.store.list_all(self.now(), project)))
 
-    async def windows(self, project: str, monitor_id: str, *, before: datetime | None, limit: int) -> Sequence[Window]:
-        """Its windows, the newest first."""
+    async def windows(
+        self, project: str, monitor_id: str, *, before: Place | None, limit: int
+    ) -> Sequence[tuple[str, Window]]:
+        """Its windows, the newest first, each with its name among those that begin at its time."""
         await self.find(project, monitor_id)
         rows = await self.store.windows(monitor_id, before=before, limit=limit)
         scored = await self.store.scored({row.run for row in rows if row.run is not None})
-        return await asyncio.to_thread(describe_windows, rows, scored)
+        described = await asyncio.to_thread(describe_windows, rows, scored)
+        return [(name_window(row), one) for row, one in zip(rows, described, strict=True)]
 
     async def results(
         self, project: str, monitor_id: str, *, before: Place | None, limit: int

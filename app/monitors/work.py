@@ -36,7 +36,7 @@ logger = logging.getLogger("saiten.monitors")
 
 ROUND_SECONDS = 1.0
 CLAIMED = 50
-CLAIM_SECONDS = 60.0
+CLAIM_SECONDS = 30.0
 SETTLING = timedelta(minutes=10)
 """How long after its end a window waits for conversations that are still on their way."""
 

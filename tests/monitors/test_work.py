@@ -24,6 +24,10 @@ async def results(bench: MonitorBench, monitor_id: str):
     return [one for _, one in await bench.service.results(PROJECT, monitor_id, before=None, limit=200)]
 
 
+async def windows_of(bench: MonitorBench, monitor_id: str):
+    return [one for _, one in await bench.service.windows(PROJECT, monitor_id, before=None, limit=9)]
+
+
 async def test_a_closed_conversation_is_scored_and_told_with_its_window(bench: MonitorBench) -> None:
     monitor = await bench.make()
     bench.live.close(make_live("a", SAME, SAME, errors=1), make_live("b"))
@@ -35,7 +39,7 @@ async def test_a_closed_conversation_is_scored_and_told_with_its_window(bench: M
     assert (found["a"].aspects, found["b"].aspects) == ({"overall": 3.0}, {"overall": 7.0})
     assert found["a"].findings == {"repetition": 1}
     assert found["a"].status == "scored"
-    (window,) = await bench.service.windows(PROJECT, monitor.id, before=None, limit=10)
+    (window,) = await windows_of(bench, monitor.id)
     assert window.aspects["overall"].value == 5.0
     assert (window.conversations, window.sampled, window.answers, window.errors) == (2, 2, 3, 1)
     assert window.latency_seconds_mean == 1.5
@@ -77,16 +81,28 @@ async def test_later_conversations_join_the_run_of_their_window_until_it_ends(be
     # What comes for it even later is a run of its own.
     bench.live.close(make_live("c", at=START))
     await bench.work.do_round()
-    assert [one.sampled for one in await bench.service.windows(PROJECT, monitor.id, before=None, limit=9)] == [2, 1]
+    assert [one.sampled for one in await windows_of(bench, monitor.id)] == [1, 2]
 
 
 async def test_systems_and_builds_have_runs_of_their_own(quick: MonitorBench) -> None:
     monitor = await quick.make()
     quick.live.close(make_live("a"), make_live("b", build="2"), make_live("c", system=None, build=None))
     await quick.work.do_round()
-    windows = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    windows = await windows_of(quick, monitor.id)
     assert {(one.system, one.build) for one in windows} == {("bot", "1"), ("bot", "2"), (None, None)}
     assert len({one.run for one in windows}) == 3
+
+
+async def test_pages_of_windows_leave_none_out(bench: MonitorBench) -> None:
+    monitor = await bench.make(window="hour", rate=0.0)
+    bench.live.close(*(make_live(f"c-{n}", build=str(n % 4), at=START + timedelta(hours=n // 4)) for n in range(12)))
+    await bench.work.do_round()
+    seen, before = [], None
+    while page := await bench.service.windows(PROJECT, monitor.id, before=before, limit=5):
+        seen += [(one.starts_at, one.build) for _, one in page]
+        before = (page[-1][1].starts_at, page[-1][0])
+    assert len(seen) == len(set(seen)) == 12
+    assert seen == sorted(seen, key=lambda one: one[0], reverse=True)
 
 
 async def test_only_what_the_filter_takes_is_seen(quick: MonitorBench) -> None:
@@ -125,7 +141,7 @@ async def test_means_weigh_each_conversation_by_the_inverse_of_its_probability(q
     await db.execute(quick.engine, update(t.monitor_conversations).where(rare).values(probability=0.25))
     await quick.score({"a": 1.0, "b": 6.0})
     await quick.work.do_round()
-    (window,) = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    (window,) = await windows_of(quick, monitor.id)
     assert window.aspects["overall"].value == 5.0
     assert window.aspects["overall"].interval is None
 
@@ -134,7 +150,7 @@ async def test_a_rate_of_zero_judges_nothing_and_rules_still_look(quick: Monitor
     monitor = await quick.make(rate=0.0)
     quick.live.close(make_live("a", SAME, SAME))
     await quick.work.do_round()
-    (window,) = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    (window,) = await windows_of(quick, monitor.id)
     assert (window.run, window.sampled, window.findings) == (None, 0, {"repetition": 50.0})
     assert await quick.batches.list(PROJECT, BatchFilter(), after=None, limit=9) == []
 

@@ -49,6 +49,8 @@ class ClosedConversation:
         return sum(latencies) / len(latencies) if latencies else None
 
 
+LINE_DIGITS = 48
+
 WindowKey = tuple[datetime, str]
 """When a window begins, and the digest of system and build."""
 
@@ -66,7 +68,7 @@ class WindowPlace:
 
     @property
     def key(self) -> WindowKey:
-        return self.starts_at, digest([self.system, self.build])
+        return self.starts_at, digest([self.system, self.build])[:LINE_DIGITS]
 
 
 def window_of(span: Span, conversation: ClosedConversation) -> WindowPlace:

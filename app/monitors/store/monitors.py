@@ -166,13 +166,16 @@ class MonitorStore:
         query = select(state.monitor_id, func.count()).where(state.alarm_id.is_not(None)).group_by(state.monitor_id)
         return {row[0]: int(row[1]) for row in await db.fetch(self.engine, query)}
 
-    async def windows(self, monitor_id: str, *, before: datetime | None = None, limit: int) -> Sequence[Row[Any]]:
-        """Rows of its windows, the newest first, with the names of runs that are gone left out."""
+    async def windows(self, monitor_id: str, *, before: Place | None = None, limit: int) -> Sequence[Row[Any]]:
+        """Rows of its windows, the newest first, with the names of runs that are gone left out. `before` is when the
+        last one began, and `name_window` of it."""
         there = select(batches.c.id).where(batches.c.id == window.batch_id, batches.c.status != RECEIVING)
         query = select(t.monitor_windows, there.scalar_subquery().label("run")).where(window.monitor_id == monitor_id)
         if before is not None:
-            query = query.where(window.starts_at < before)
-        newest = query.order_by(window.starts_at.desc(), window.line, window.part).limit(limit)
+            line, _, part = before[1].partition("_")
+            place = tuple_(literal(before[0], Instant()), literal(line), literal(int(part) if part.isdecimal() else 0))
+            query = query.where(tuple_(window.starts_at, window.line, window.part) < place)
+        newest = query.order_by(window.starts_at.desc(), window.line.desc(), window.part.desc()).limit(limit)
         return await db.fetch(self.engine, newest)
 
     async def scored(self, runs: Iterable[str]) -> Sequence[Row[Any]]:
@@ -203,6 +206,11 @@ async def keep_version(connection: AsyncConnection, monitor: Monitor, options: s
         "options": options,
     }
     await connection.execute(insert(t.monitor_versions), row)
+
+
+def name_window(row: Row[Any]) -> str:
+    """What tells a window from others that begin at its time."""
+    return f"{row.line}_{row.part}"
 
 
 def older(moment: Any, key: Any, place: Place) -> ColumnElement[bool]:
