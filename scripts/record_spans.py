@@ -90,7 +90,8 @@ def instrument(library: str) -> AbstractContextManager[Any]:
         from openinference.instrumentation.openai import OpenAIInstrumentor as OpenInference
 
         OpenInference().instrument()
-        return using_session(SESSION)
+        named: AbstractContextManager[Any] = using_session(SESSION)
+        return named
     elif library == "traceloop":
         from opentelemetry.instrumentation.openai import OpenAIInstrumentor as Traceloop
 
@@ -100,7 +101,8 @@ def instrument(library: str) -> AbstractContextManager[Any]:
         from openinference.instrumentation.langchain import LangChainInstrumentor
 
         LangChainInstrumentor().instrument()
-        return using_session(SESSION)
+        within: AbstractContextManager[Any] = using_session(SESSION)
+        return within
     return nullcontext()
 
 

@@ -2554,7 +2554,7 @@ class TracedConversation(Answer):
     errors: int
     """calls that failed"""
     tool_calls: int
-    """calls of tools and their results, which are no turns"""
+    """calls of tools, which are no turns"""
     repeats: int
     """answers that another span repeats or replaces"""
 

@@ -140,6 +140,23 @@ async def test_erasure_and_retention_leave_nothing(engine: AsyncEngine) -> None:
     assert await count_stored(engine, "team") == 0
 
 
+async def test_what_is_known_of_another_conversation_is_not_referred_to(engine: AsyncEngine) -> None:
+    store, known = LiveStore(engine), KnownTexts()
+    first, second, third = talk(3, "a")
+    for body in (arrive(first, second, known=known), arrive(first, second, project="rivals", known=known)):
+        (kept,) = await store.keep([body])
+        known.add(kept.texts)
+    found = await store.find("rivals", name_id("rivals", "a"))
+    assert found is not None
+    assert len(found.turns) == 4
+    # After an erasure the history is gone, also what later calls repeat of it; what is said from now on is kept.
+    assert await store.erase("team", name_id("team", "a"))
+    await store.keep([arrive(third, known=known)])
+    found = await store.find("team", name_id("team", "a"))
+    assert found is not None
+    assert [turn.text for turn in found.turns] == [f"{LINES[4]}4", f"{LINES[5]}5"]
+
+
 async def test_two_writers_store_each_span_once(engine: AsyncEngine) -> None:
     stores = [LiveStore(engine) for _ in range(4)]
     bodies = [[arrive(*talk(4, f"c{n}", first=10 * n)) for n in range(6)] for _ in stores]

@@ -112,3 +112,10 @@ def register_texts() -> None:
     @schemathesis.serializer("application/x-ndjson", "text/csv")
     def send_text(_: Any, value: Any) -> bytes:
         return value.encode("utf-8", "replace") if isinstance(value, str) else bytes(str(value), "utf-8")
+
+    @schemathesis.serializer("application/x-protobuf")
+    def send_bytes(_: Any, value: Any) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        data = getattr(value, "data", None)  # of a generated binary
+        return data if isinstance(data, bytes) else str(value).encode("utf-8", "replace")

@@ -108,7 +108,7 @@ def arrive(
     *spans: WireSpan, project: str = "team", at: float = 0, rules: TraceRules = RULES, known: KnownTexts | None = None
 ) -> Arrived:
     """What a body of these spans brings."""
-    found = Reader(rules, known or KnownTexts(), lambda text, _: text).read(spans)
+    found = Reader(project, rules, known or KnownTexts(), lambda text, _: text).read(spans)
     now = NOON + timedelta(seconds=at)
     return Arrived(project, found.rows, now, rules, found.counts, found.unread, found.named)
 

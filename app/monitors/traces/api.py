@@ -64,6 +64,27 @@ OTLP_ANSWER: dict[int | str, dict[str, Any]] = {
     }
 }
 
+STATUS = {
+    "type": "object",
+    "description": "`google.rpc.Status`",
+    "properties": {
+        "code": {"type": "integer", "description": "gRPC's code"},
+        "message": {"type": "string", "description": "the code of a problem, and what is wrong"},
+    },
+}
+OTLP_PROBLEMS = {
+    status: {
+        **described,
+        "content": {
+            **described["content"],
+            JSON: {"schema": STATUS},
+            PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+    for status, described in PROBLEMS.items()
+}
+"""What is wrong with a body is answered as OTLP says, in its encoding; with the request, as everywhere."""
+
 CODES = {HTTPStatus.SERVICE_UNAVAILABLE: 14, HTTPStatus.TOO_MANY_REQUESTS: 8, HTTPStatus.INSUFFICIENT_STORAGE: 8}
 """gRPC's codes of errors that are not the caller's."""
 
@@ -129,7 +150,7 @@ class TracedConversation(TracedHead):
     system: str | None = Field(description="`service.name` of most of the bot's turns")
     build: str | None = Field(description="`service.version` of most of the bot's turns")
     errors: int = Field(description="calls that failed")
-    tool_calls: int = Field(description="calls of tools and their results, which are no turns")
+    tool_calls: int = Field(description="calls of tools, which are no turns")
     repeats: int = Field(description="answers that another span repeats or replaces")
 
 
@@ -146,7 +167,7 @@ router = APIRouter(tags=["traces"])
 @router.post(
     "/v1/traces",
     summary="Send spans",
-    responses={**OTLP_ANSWER, **PROBLEMS},
+    responses={**OTLP_ANSWER, **OTLP_PROBLEMS},
     openapi_extra=describe_body("resourceSpans"),
 )
 async def receive_traces(request: Request, container: Serving) -> Response:
@@ -161,7 +182,7 @@ async def receive_traces(request: Request, container: Serving) -> Response:
 @router.post(
     "/v1/logs",
     summary="Send log events",
-    responses={**OTLP_ANSWER, **PROBLEMS},
+    responses={**OTLP_ANSWER, **OTLP_PROBLEMS},
     openapi_extra=describe_body("resourceLogs"),
 )
 async def receive_logs(request: Request, container: Serving) -> Response:

@@ -39,7 +39,7 @@ INNER, VARINT, FIXED64, FIXED32 = 2, 0, 1, 5
 MOST_DEPTH = 32
 """Of a structured value."""
 
-STEPS_OF_A_SPAN = 4
+STEPS_OF_A_SPAN = 8
 """Fields around spans that are walked for each span that a body may hold."""
 
 

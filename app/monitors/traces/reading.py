@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from saiten.core.formats.headings import normalize
 from saiten.core.formats.spans import (
     DETAILS,
     SPOKEN,
     Call,
+    Said,
     SpanEvent,
     find_conversation,
     find_kind,
@@ -25,6 +27,7 @@ from saiten.core.formats.spans import (
     name_saying,
     read_call,
 )
+from saiten.core.formats.traces import INTERNAL
 from saiten_server.monitors.traces.values import Redact, TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
 
@@ -78,31 +81,32 @@ class Read:
 
 
 class KnownTexts:
-    """Digests of texts that stored rows hold, the newest. What is not among them is stored once more."""
+    """Digests of texts that stored rows hold: the newest `most`, and up to as many before them. What is not among them
+    is stored once more."""
 
-    def __init__(self, most: int = 100_000) -> None:
+    def __init__(self, most: int = 50_000) -> None:
         self._most = most
-        self._known: OrderedDict[int, None] = OrderedDict()
+        self._new: set[int] = set()
+        self._old: set[int] = set()
 
     def __contains__(self, digest: int) -> bool:
-        return digest in self._known
+        return digest in self._new or digest in self._old
 
     def add(self, digests: Collection[int]) -> None:
         """Remembers texts, after their rows are stored."""
-        for digest in digests:
-            self._known[digest] = None
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
+        self._new.update(digests)
+        if len(self._new) > self._most:
+            self._new, self._old = set(), self._new
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the spans of a body of one project. `texts` are those of this body and of those before it."""
+    """Reads the spans of a body of one project."""
 
+    project: str
     rules: TraceRules
     known: KnownTexts
     redact: Redact
-    texts: set[int] = field(default_factory=set)
 
     def read(self, spans: Sequence[WireSpan]) -> Read:
         """The rows of these spans."""
@@ -110,7 +114,9 @@ class Reader:
         for span in spans:
             conversation = cut_name(find_conversation(span.attributes))
             speaks = is_of_a_call(span.attributes) or any(is_speaking(event) for event in span.events)
-            call = read_call(span.attributes, span.events) if speaks else None
+            # What tools, retrievers and guardrails are given and return is never said to the user.
+            inside = normalize(find_kind(span.attributes)) in INTERNAL
+            call = read_call(span.attributes, span.events) if speaks and not inside else None
             if call is None and speaks:
                 count_unread(span, found)
             if call is None and (span.part or not speaks):
@@ -127,6 +133,8 @@ class Reader:
         """The row of a span, which may say nothing itself and yet tell what lies within what."""
         place = conversation or span.trace
         fresh: list[int] = []
+        # What follows the last answer is new, if anything is: it is stored whole, also where the same was said before.
+        history = max((number for number, one in enumerate(call.asked) if one.role == "system"), default=-1) + 1
         said = {
             "p": span.parent,
             "k": clean(find_kind(span.attributes))[:64],
@@ -137,8 +145,8 @@ class Reader:
             "b": name_of(span.resource, "service.version"),
             "f": 1 if span.failed else 0,
             "t": call.tool_calls,
-            "q": [self._write(one.role[0], one.text, place, fresh) for one in call.asked],
-            "a": [self._write("s", text, place, fresh) for text in call.answers],
+            "q": [self._write(one, place, fresh, may_refer=number < history) for number, one in enumerate(call.asked)],
+            "a": [self._write(Said("system", text), place, fresh) for text in call.answers],
         }
         return SpanRow(
             span.trace,
@@ -150,17 +158,16 @@ class Reader:
             tuple(fresh),
         )
 
-    def _write(self, letter: str, text: str, place: str, fresh: list[int]) -> str:
+    def _write(self, said: Said, place: str, fresh: list[int], *, may_refer: bool = False) -> str:
         """A message: `u` or `s`, and its text, or its digest where a row of the conversation holds the text."""
-        text = clean(text[:MOST_TEXT])
+        text, letter = clean(said.text[:MOST_TEXT]), said.role[0]
         if self.rules.redact:
             text = self.redact(text, self.rules.redact)
         digest = digest_text(text)
-        mark = hash((place, digest))
-        if mark in self.known or mark in self.texts:
+        mark = hash((self.project, place, digest))
+        if may_refer and mark in self.known:
             return f"{letter}#{digest}"
         fresh.append(mark)
-        self.texts.add(mark)
         return f"{letter}:{text}"
 
 

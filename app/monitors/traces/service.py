@@ -16,13 +16,14 @@ from datetime import datetime, timedelta
 from saiten.core.messages import Message
 from saiten_server.core.errors import Overloaded, SaitenError, StoreError
 from saiten_server.governance.store import PolicyStore
-from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived, Kept
+from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived
 from saiten_server.monitors.traces.reading import KnownTexts, Read, Reader
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Redact, TraceRules
 from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, Reason, Signal, WireLimits, decode, unpack
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
+from saiten_server.platform.sql.engine import cut_pieces
 from saiten_server.platform.sql.sizes import count_bytes
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.text.personal import hide_personal
@@ -32,8 +33,8 @@ logger = logging.getLogger("saiten.traces")
 RECENT_SECONDS = 5.0
 """How long rules may be out of date."""
 
-BODIES_AT_ONCE = 16
-"""Bodies that are stored in one transaction."""
+ROWS_AT_ONCE, PIECES_AT_ONCE = 256, 4
+"""Rows of a piece of a body, and pieces of one transaction: making its statements holds the event loop."""
 
 MOST_WAITING_BYTES = 128 * 1024 * 1024
 """Of bodies that are unpacked, decoded or stored, or wait for that; a body counts with what it may hold unpacked."""
@@ -59,9 +60,9 @@ def keep_text(text: str, kinds: Collection[str]) -> str:
 
 @dataclass
 class Outcome:
-    """What became of a body: how many of its spans were stored or known already, and how many were rejected why."""
+    """What became of a body: how many of its spans were stored that were not there, and how many were rejected why."""
 
-    kept: Kept = field(default_factory=Kept)
+    stored: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
 
 
@@ -91,7 +92,7 @@ class TraceIntake:
         self._rules_until = -1.0
         self._waiting_bytes = 0
         self._decoding = asyncio.Lock()
-        self._commits = Coalescer(store.keep, most=BODIES_AT_ONCE)
+        self._commits = Coalescer(store.keep, most=PIECES_AT_ONCE)
 
     async def take(self, project: str, body: bytes, signal: Signal, *, is_json: bool, is_packed: bool) -> Outcome:
         """Stores the spans of a body. Raises BodyTooLarge, BodyDamaged, Overloaded, ProjectFull and StoreError: then
@@ -105,7 +106,7 @@ class TraceIntake:
                 plain = unpack(body, self.limits) if is_packed else body
                 found = decode(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
-                read = Reader(rules, self._known, self._redact).read(found.spans)
+                read = Reader(project, rules, self._known, self._redact).read(found.spans)
 
             if len(body) <= SMALL_BYTES and not is_packed:
                 work()
@@ -118,11 +119,13 @@ class TraceIntake:
     async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
         await self._quota.require_room(project, sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
-        if read.rows or counts or read.unread or read.named:
-            arrived = Arrived(project, read.rows, self._now(), rules, counts, read.unread, read.named)
-            outcome.kept = await self._commits(arrived)
-            self._known.add(outcome.kept.texts)
-            outcome.rejected["conversation-full"] += outcome.kept.refused
+        first = Arrived(project, read.rows[:ROWS_AT_ONCE], self._now(), rules, counts, read.unread, read.named)
+        rest = (Arrived(project, rows, first.at, rules) for rows in cut_pieces(read.rows[ROWS_AT_ONCE:], ROWS_AT_ONCE))
+        if first.rows or counts or read.unread or read.named:
+            for kept in await asyncio.gather(*map(self._commits.submit, (first, *rest))):
+                outcome.stored += kept.stored
+                outcome.rejected["conversation-full"] += kept.refused
+                self._known.add(kept.texts)
         return outcome
 
     @contextmanager

@@ -133,6 +133,31 @@ def test_odd_values_are_read_or_not(value: Any) -> None:
         assert call is None or all(isinstance(one, str) for one in call.answers)
 
 
+def test_calls_of_tools_are_counted_when_they_are_made() -> None:
+    calling = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]}
+    result = {"role": "tool", "content": "窓際"}
+    asked = [{"role": "user", "content": ASKED}]
+    first = read_call({"gen_ai.input.messages": text(asked), "gen_ai.output.messages": text([calling])})
+    assert first is not None
+    assert (first.answers, first.tool_calls) == ((), 2)
+    second = read_call(
+        {
+            "gen_ai.input.messages": text([*asked, calling, result]),
+            "gen_ai.output.messages": text([REPLY["choices"][0]["message"]]),
+        }
+    )
+    assert second is not None
+    assert (second.asked, second.tool_calls) == ((Said("user", ASKED),), 0)
+    numbered = {
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "find",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": "{}",
+    }
+    third = read_call(numbered)
+    assert third is not None
+    assert third.tool_calls == 1
+
+
 def test_a_root_span_and_its_generation_give_one_item() -> None:
     def span(key: str, parent: str, attributes: dict[str, str]) -> dict[str, Any]:
         values = [{"key": name, "value": {"stringValue": value}} for name, value in attributes.items()]

@@ -98,7 +98,7 @@ BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "gzip cut off": (gzip.compress(b"x" * 1000)[:-9], PROTOBUF | PACKED, 400),
     "a gzip bomb": (gzip.compress(b"\0" * 80_000_000), PROTOBUF | PACKED, 413),
     "many empty members": (gzip.compress(b"") * 1000, PROTOBUF | PACKED, 400),
-    "many empty spans": (export([]).SerializeToString() + b"\x0a\x02\x12\x00" * 60_000, PROTOBUF, 413),
+    "many empty spans": (export([]).SerializeToString() + b"\x0a\x02\x12\x00" * 90_000, PROTOBUF, 413),
     "no JSON": (b"{", JSON, 400),
     "a list": (b"[]", JSON, 400),
     "deep JSON": (b'{"resourceSpans":' + b"[" * 100_000, JSON, 400),

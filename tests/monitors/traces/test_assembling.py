@@ -23,7 +23,7 @@ def read(spans: Iterable[WireSpan], *, late_seconds: float = 0) -> Assembled:
     """The conversation of spans that arrive one by one."""
     known, rows = KnownTexts(), []
     for number, span in enumerate(spans):
-        for row in Reader(RULES, known, lambda text, _: text).read([span]).rows:
+        for row in Reader("team", RULES, known, lambda text, _: text).read([span]).rows:
             known.add(row.fresh)
             rows.append(StoredSpan(row.key, row.said, NOON + timedelta(seconds=number + late_seconds)))
     return assemble(rows)
@@ -141,7 +141,9 @@ def test_tools_are_left_out_and_counted() -> None:
         "gen_ai.input.messages": json.dumps([*asked, calling, result]),
         "gen_ai.output.messages": json.dumps([message("assistant", "窓際があります")]),
     }
-    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find_table", "input.value": "{}"}
+    tool = {"gen_ai.operation.name": "execute_tool", "input.value": "二名の席", "output.value": "窓際"}
+    (row,) = Reader("team", RULES, KnownTexts(), lambda text, _: text).read([make_span(tool)]).rows
+    assert "窓際" not in row.said
     found = read(
         [
             make_span({"gen_ai.operation.name": "chat", **first}, number=1, trace=1),
@@ -150,7 +152,7 @@ def test_tools_are_left_out_and_counted() -> None:
         ]
     )
     assert said(found) == ["席は？", "窓際があります"]
-    assert found.tool_calls == 3
+    assert found.tool_calls == 1
 
 
 def test_failed_calls_are_counted_once() -> None:
@@ -184,9 +186,12 @@ def test_binary_texts_and_circles_of_parents_are_read() -> None:
 
 def test_what_follows_an_erased_text_is_read_without_it() -> None:
     known = KnownTexts()
-    reader = Reader(RULES, known, lambda text, _: text)
+    reader = Reader("team", RULES, known, lambda text, _: text)
     spans = talk(3, "a")
-    rows = [row for span in spans for row in reader.read([span]).rows]
+    rows = []
+    for span in spans:
+        rows += reader.read([span]).rows
+        known.add(rows[-1].fresh)
     kept = [StoredSpan(row.key, row.said, NOON) for row in rows[2:]]
     assert said(assemble(kept)) == said(read(spans))[4:]
 

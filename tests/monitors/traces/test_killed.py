@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -17,7 +18,7 @@ def test_nothing_is_lost_that_was_acknowledged(tmp_path: Path) -> None:
     settings = {**SETTINGS, "DATABASE_URL": f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}"}
     headers = {"Content-Type": "application/x-protobuf"}
     bodies = [export([span]).SerializeToString() for span in talk(5, "a")]
-    options = {"trust_env": False, "verify": False, "timeout": 60}
+    options: dict[str, Any] = {"trust_env": False, "verify": False, "timeout": 60}
     with served(tmp_path, **settings) as (url, process):
         for body in bodies:
             assert httpx.post(f"{url}/v1/traces", content=body, headers=headers, **options).status_code == 200

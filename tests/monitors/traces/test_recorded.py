@@ -24,7 +24,7 @@ def read_rows(library: str) -> tuple[list[SpanRow], set[str]]:
         signal = cast(Signal, path.suffix[1:])
         found = decode(path.read_bytes(), signal, DEFAULT_LIMITS, is_json=False)
         assert not found.rejected
-        read = Reader(RULES, KnownTexts(), lambda text, _: text).read(found.spans)
+        read = Reader("team", RULES, KnownTexts(), lambda text, _: text).read(found.spans)
         assert not read.unread
         rows += read.rows
         names |= {*read.named.values(), *(row.conversation for row in read.rows if row.conversation)}

@@ -36,7 +36,7 @@ def open_intake(engine: AsyncEngine, *, most: int | None = None, waiting: int = 
 async def send(intake: TraceIntake, conversation: str, *, first: int = 0, turns: int = 2) -> int:
     body = export(talk(turns, conversation, first=first)).SerializeToString()
     outcome = await intake.take("team", body, "traces", is_json=False, is_packed=False)
-    return outcome.kept.stored
+    return outcome.stored
 
 
 async def test_more_than_may_wait_is_asked_to_come_again(sqlite_engine: AsyncEngine) -> None:

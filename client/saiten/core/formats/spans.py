@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from saiten.core.formats.headings import Columns, normalize
@@ -79,7 +79,7 @@ KINDS += ("mlflow.spanType",)
 ASKING = {"user", "human"}
 ANSWERING = {"assistant", "ai", "model", "bot"}
 TEXT_KINDS = {"text", "input_text", "output_text"}
-TOOL_KINDS = {"tool_call", "tool_use", "function_call", "tool_call_response", "tool_result"}
+TOOL_KINDS = {"tool_call", "tool_use", "function_call"}
 
 MOST_MESSAGES = 400
 """Messages of a call that are read, the latest."""
@@ -111,7 +111,7 @@ class SpanEvent:
 @dataclass(frozen=True)
 class Call:
     """What a span says: the messages that were sent, as far as they are utterances, and the answers that came.
-    `tool_calls` counts calls of tools and their results, which are no turns."""
+    `tool_calls` counts calls of tools that the model asked for in place of an answer, or with it: they are no turns."""
 
     convention: str
     asked: tuple[Said, ...] = ()
@@ -136,8 +136,6 @@ class Reading:
     """What is counted while messages are read."""
 
     tool_calls: int = 0
-    unread: int = 0
-    said: list[Said] = field(default_factory=list)
 
 
 def read_attributes(attributes: Any) -> dict[str, Any]:
@@ -231,7 +229,7 @@ def add_part(message: dict[str, Any], key: str, value: Any) -> None:
     if key.startswith("contents.") and key.endswith(".message_content.text"):
         message.setdefault("content", []).append({"type": "text", "text": value})
     elif key.startswith("tool_calls."):
-        message.setdefault("tool_calls", []).append(value)
+        message.setdefault("tool_calls", {})[key.split(".")[1]] = value
     elif not key.startswith("contents."):
         message[key] = value
 
@@ -269,7 +267,8 @@ def read_call(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -
     messages, answers = list_messages(asked), list_messages(answered)
     if messages is None and answers is None:
         return read_generally(found, asked, answered)
-    said = tuple(read_messages(messages, reading)) if messages is not None else read_asked(asked)
+    # A history repeats the calls of tools that were counted when they were made.
+    said = tuple(read_messages(messages, Reading())) if messages is not None else read_asked(asked)
     if answers is not None:
         texts = [one.text for one in read_messages(answers, reading, "system")]
     else:
@@ -316,10 +315,9 @@ def read_messages(messages: Sequence[dict[str, Any]], reading: Reading, default:
     for message in messages:
         name = str(message.get("role")).lower()
         if message.get("tool_calls"):
-            reading.tool_calls += len(message["tool_calls"]) if isinstance(message["tool_calls"], list) else 1
+            reading.tool_calls += len(message["tool_calls"]) if isinstance(message["tool_calls"], list | dict) else 1
         role: Role | None = "user" if name in ASKING else "system" if name in ANSWERING else find_role(name, default)
         if role is None:
-            reading.tool_calls += name in ("tool", "function")
             continue
         text = read_text(message.get("parts", message.get("content")), reading)
         if text.strip():
