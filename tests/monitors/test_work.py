@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -10,10 +11,12 @@ from sqlalchemy import update
 from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownRubric
 from saiten_server.erasure.store import TextStore
+from saiten_server.monitors import work
 from saiten_server.monitors.sampling import place_of
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.values import MonitorChange
 from saiten_server.platform.sql import engine as db
+from saiten_server.scoring.admission import Quote
 from tests.support.batches import START
 from tests.support.live import PROJECT, MonitorBench, make_live
 
@@ -258,3 +261,27 @@ async def test_the_runs_of_a_monitor_that_is_gone_end_with_what_is_in_them(bench
     (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
     assert (run.status, run.counts.scored) == ("completed", 1)
     await bench.work.do_round()
+
+
+@pytest.mark.parametrize(("price", "most"), [(0.25, 3), (None, 0)])
+async def test_a_budget_thins_the_sample_and_says_so(
+    bench: MonitorBench, monkeypatch: pytest.MonkeyPatch, price: float | None, most: int
+) -> None:
+    """Of what is priced so much in advance, and costs so much, no more than the budget has room for is ever sampled."""
+    monkeypatch.setattr(work, "quote", lambda *_: Quote(1, 100, price))
+    monitor = await bench.make(budget_usd_per_day=1.0)
+    for first in range(0, 40, 10):
+        bench.live.close(*(make_live(f"c-{number}") for number in range(first, first + 10)))
+        await bench.work.do_round()
+        await bench.score()
+        await bench.work.do_round()
+    outcomes = Counter(one.outcome for one in await results(bench, monitor.id))
+    assert bool(most) <= outcomes["sampled"] <= most
+    assert outcomes["sampled"] + outcomes["thinned"] == 40
+    (window,) = await windows_of(bench, monitor.id)
+    assert window.thinned == outcomes["thinned"]
+    found = (await bench.service.find(PROJECT, monitor.id)).monitor
+    assert (found.thinning > 0) == bool(most)
+    # The next day begins with the whole sample again.
+    bench.clock.move(86_400)
+    assert (await bench.service.find(PROJECT, monitor.id)).monitor.thinning == 0

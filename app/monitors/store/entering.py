@@ -150,7 +150,8 @@ class Entering:
         rows = []
         options = self.stored.options
         for one in new:
-            halvings = count_halvings(spent_usd, options.budget_usd_per_day)
+            # With its own price: what does not fit into what is left must not be begun.
+            halvings = count_halvings(add_costs(spent_usd, one.expected_usd), options.budget_usd_per_day)
             drawn = draw(options, self.stored.salt, one.live, halvings)
             outcome = "unreadable" if drawn.outcome == "sampled" and one.item is None else drawn.outcome
             if outcome == "sampled":

@@ -226,7 +226,7 @@ async def read_spending(
     where a price is not known."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hand = (
-        select(seen.monitor_id, func.count(), func.sum(seen.expected_usd))
+        select(seen.monitor_id, func.count(), func.sum(seen.expected_usd), func.count(seen.expected_usd))
         .where(seen.waiting, seen.monitor_id.in_(ids))
         .group_by(seen.monitor_id)
     )
@@ -236,13 +236,15 @@ async def read_spending(
         .where(window.monitor_id.in_(ids), window.starts_at >= today)
         .group_by(window.monitor_id)
     )
-    waits = {row[0]: (int(row[1]), float(row[2] or 0.0)) for row in await connection.execute(hand)}
+    waits = {
+        row[0]: (int(row[1]), float(row[2] or 0.0), int(row[1] - row[3])) for row in await connection.execute(hand)
+    }
     costs = {row[0]: (float(row[1] or 0.0), int(row[2])) for row in await connection.execute(spent)}
     found: dict[str, tuple[int, float | None]] = {}
     for name in ids:
-        count, expected = waits.get(name, (0, 0.0))
+        count, expected, unpriced = waits.get(name, (0, 0.0, 0))
         cost, unknown = costs.get(name, (0.0, 0))
-        found[name] = count, None if unknown else cost + expected
+        found[name] = count, None if unknown or unpriced else cost + expected
     return found
 
 
