@@ -128,6 +128,17 @@ class MonitorWork:
             about = {"target": stored.monitor.id, "code": error.code}
             logger.warning("a monitor's rubric is gone; its conversations are left out", extra=about)
             return
+        try:
+            await self._take_in(stored, rubric, mine)
+        except StoreError:
+            raise
+        except Exception:
+            # One that cannot be read must not keep the others waiting for ever, nor be tried for ever itself.
+            logger.exception("conversations cannot be taken in", extra={"code": SaitenError.code})
+            for one in mine if len(mine) > 1 else ():
+                await self._enter_one(stored, [one])
+
+    async def _take_in(self, stored: StoredMonitor, rubric: Rubric, mine: Sequence[LiveConversation]) -> None:
         closed = await asyncio.to_thread(lambda: [self._read(stored, rubric, one) for one in mine])
         policy = await self.policies.find_policy(stored.project)
 
@@ -158,7 +169,16 @@ class MonitorWork:
     async def _fold(self, stored: StoredMonitor) -> bool:
         """Takes in what is scored, and judges the alarms; whether more waits."""
         scales = read_scales(self.instruments, stored.options)
-        return (await fold(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
+        try:
+            return (await fold(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
+        except StoreError:
+            raise
+        except Exception:
+            # Other monitors go on.
+            logger.exception(
+                "results cannot be taken in", extra={"target": stored.monitor.id, "code": SaitenError.code}
+            )
+            return False
 
 
 def concerns(stored: StoredMonitor, live: LiveConversation) -> bool:

@@ -14,6 +14,7 @@ from saiten_server.erasure.store import TextStore
 from saiten_server.monitors import work
 from saiten_server.monitors.sampling import place_of
 from saiten_server.monitors.store import tables as t
+from saiten_server.monitors.traces.values import LiveConversation
 from saiten_server.monitors.values import MonitorChange
 from saiten_server.platform.sql import engine as db
 from saiten_server.scoring.admission import Quote
@@ -285,3 +286,19 @@ async def test_a_budget_thins_the_sample_and_says_so(
     # The next day begins with the whole sample again.
     bench.clock.move(86_400)
     assert (await bench.service.find(PROJECT, monitor.id)).monitor.thinning == 0
+
+
+async def test_one_that_cannot_be_read_holds_up_no_other(
+    quick: MonitorBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(live: LiveConversation, *_: object) -> None:
+        if live.name == "poison":
+            raise RecursionError
+
+    monkeypatch.setattr(work, "find_live_faults", lambda live, *_: read(live) or Counter())
+    monitor = await quick.make()
+    quick.live.close(make_live("a"), make_live("poison"), make_live("b"))
+    await quick.work.do_round()
+    assert {one.conversation for one in await results(quick, monitor.id)} == {"a", "b"}
+    assert len(quick.live.finished) == 3
+    assert "cannot be taken in" in caplog.text
