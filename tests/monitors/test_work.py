@@ -135,6 +135,12 @@ async def test_the_sample_is_drawn_by_the_conversations_name_alone(quick: Monito
         f"c-{number}" for number in range(40) if place_of(salt, f"c-{number}") < 0.3
     }
     assert (found["c-1"].probability, found["down"].probability) == (0.3, 1.0)
+    ((_, down),) = [
+        one
+        for one in await quick.batches.candidates(found["down"].run or "", after=-1, limit=50)
+        if one[1].metadata["conversation"] == "down"
+    ]
+    assert down.metadata["probability"] == "1"
 
 
 async def test_means_weigh_each_conversation_by_the_inverse_of_its_probability(quick: MonitorBench) -> None:

@@ -130,7 +130,11 @@ class Entering:
         grown = []
         for place in {window_of(self.stored.options.window, one) for one in new}:
             mine = [(one, row) for one, row in zip(new, rows, strict=True) if self._key_of(one) == place.key]
-            taken = [(one.item, row) for one, row in mine if row["waiting"] and one.item is not None]
+            taken = [
+                (tell_probability(one.item, row["probability"]), row)
+                for one, row in mine
+                if row["waiting"] and one.item is not None
+            ]
             batch_id, first = await self._join(place, [item for item, _ in taken])
             for offset, (_, row) in enumerate(taken):
                 row |= {"batch_id": batch_id, "position": first + offset}
@@ -236,6 +240,11 @@ class Entering:
             "touched_at": self.now,
         }
         await self.connection.execute(self._update(place, row.part).values(values))
+
+
+def tell_probability(item: BatchConversation, probability: float) -> BatchConversation:
+    """The item with the probability with which it was sampled in its metadata, where results and files show it."""
+    return item.model_copy(update={"metadata": {**item.metadata, "probability": f"{probability:.6g}"}})
 
 
 def count_rules(stored: StoredMonitor, one: ClosedConversation) -> list[Counted]:
