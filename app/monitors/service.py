@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row
 
 from saiten.core.messages import Message
+from saiten_server.core.dialogue import CHECKED
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.rubric import Rubric
+from saiten_server.core.validation import validate
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys
 from saiten_server.monitors.store.monitors import MonitorStore, Place, name_window
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True, eq=False)
 class MonitorService:
     """Monitors within the caller's project. Methods raise NotFound for a monitor that is not in the project,
-    InvalidRequest, UnknownRubric and StoreError."""
+    InvalidRequest, InvalidDocument, UnknownRubric and StoreError."""
 
     store: MonitorStore
     intake: TraceIntake
@@ -66,8 +68,9 @@ class MonitorService:
     async def change(self, project: str, monitor_id: str, changes: MonitorChange) -> Monitor:
         """Changes the options that are given, as a new version."""
         before = (await self.find(project, monitor_id)).options
-        given = {name: getattr(changes, name) for name in changes.model_fields_set}
-        options = self._pin(MonitorOptions.model_validate({**before.__dict__, **given}))
+        given = changes.model_dump(mode="json", include=changes.model_fields_set)
+        # Lengths were checked as the body was read; a null in the place of what must be there shows here.
+        options = self._pin(validate(MonitorOptions, {**before.model_dump(mode="json"), **given}, CHECKED))
         if not await self.store.change(project, monitor_id, options, self.now()):
             raise missing(monitor_id)
         await self._set_rules(project)

@@ -297,11 +297,12 @@ async def test_a_budget_thins_the_sample_and_says_so(
 async def test_one_that_cannot_be_read_holds_up_no_other(
     quick: MonitorBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def read(live: LiveConversation, *_: object) -> None:
+    def read(live: LiveConversation, *_: object) -> Counter[str]:
         if live.name == "poison":
             raise RecursionError
+        return Counter()
 
-    monkeypatch.setattr(work, "find_live_faults", lambda live, *_: read(live) or Counter())
+    monkeypatch.setattr(work, "find_live_faults", read)
     monitor = await quick.make()
     quick.live.close(make_live("a"), make_live("poison"), make_live("b"))
     await quick.work.do_round()
