@@ -7,7 +7,7 @@
 
 A benchmark that breaks is reported, the others still run, and the exit status is 1. Those that take longer, or want a
 machine of their own, are called by name: `benchmarks.correlations`, `benchmarks.faults`, `benchmarks.rolling`,
-`benchmarks.sizing`, `benchmarks.soak`, `benchmarks.verdicts`.
+`benchmarks.sizing`, `benchmarks.soak`, `benchmarks.traces`, `benchmarks.verdicts`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.monitors.traces import commits
 from saiten_server.monitors.traces.commits import name_id
-from saiten_server.monitors.traces.reading import KnownTexts
+from saiten_server.monitors.traces.service import KnownTexts
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.runs.quota import count_stored
@@ -155,6 +155,24 @@ async def test_what_is_known_of_another_conversation_is_not_referred_to(engine: 
     found = await store.find("team", name_id("team", "a"))
     assert found is not None
     assert [turn.text for turn in found.turns] == [f"{LINES[4]}4", f"{LINES[5]}5"]
+
+
+async def test_a_colliding_id_and_a_span_after_the_time_of_grace_change_nothing(engine: AsyncEngine) -> None:
+    store = LiveStore(engine)
+    await store.set_rules("team", WATCHED)
+    first, second = talk(2, "a")
+    await store.keep([arrive(first, rules=WATCHED)])
+    (kept,) = await store.keep([arrive(chat(["別の話"], "別の答", number=0, conversation="a"), at=1, rules=WATCHED)])
+    assert (kept.stored, kept.known) == (0, 1)
+    await store.close_due(after(61))
+    (kept,) = await store.keep([arrive(second, at=61 + 601, rules=WATCHED)])
+    assert (kept.stored, kept.late) == (1, 1)
+    found = await store.find("team", name_id("team", "a"))
+    assert found is not None
+    assert (found.state, found.late_spans) == ("closed", 1)
+    assert [turn.text for turn in found.turns] == [f"{LINES[0]}0", f"{LINES[1]}1"]
+    (claim,) = await store.claim("w1", after(700), limit=5, lease_seconds=30)
+    assert await store.finish(claim)
 
 
 async def test_two_writers_store_each_span_once(engine: AsyncEngine) -> None:

@@ -12,7 +12,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from saiten_server.monitors.traces.commits import Arrived
-from saiten_server.monitors.traces.reading import KnownTexts, Reader
+from saiten_server.monitors.traces.reading import Reader
+from saiten_server.monitors.traces.service import KnownTexts
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
 

@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field
 from saiten.core.messages import Message
 from saiten_server.core.conversation import Role
 from saiten_server.core.errors import NotFound, SaitenError
+from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Signal
 from saiten_server.monitors.traces.service import Outcome, TraceIntake
 from saiten_server.monitors.traces.values import LiveConversation, State
-from saiten_server.monitors.traces.wire import BodyDamaged, BodyTooLarge, Signal
 from saiten_server.platform.web.body import JSON, receive, unsupported
 from saiten_server.platform.web.dependencies import (
     Serving,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from saiten.core.formats.traces import Place, Step, choose_steps
 from saiten_server.core.conversation import Role
 from saiten_server.monitors.traces.reading import digest_text
-from saiten_server.monitors.traces.values import LiveTurn
+from saiten_server.monitors.traces.values import LiveTurn, StoredSpan
 
 USER, ASSISTANT = "user", "assistant"
 
@@ -27,14 +27,6 @@ ROLES: Mapping[str, Role] = {"u": "user", "s": "system"}
 
 TRACE_KEY, SPAN_KEY = 32, 48
 """Characters of a trace's and a span's id; a log record's key is longer."""
-
-
-class StoredSpan(NamedTuple):
-    """A row: its key, its JSON (see `saiten_server.monitors.traces.reading`), and when it arrived."""
-
-    key: str
-    said: str
-    received_at: datetime
 
 
 class Said(NamedTuple):

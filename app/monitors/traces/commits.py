@@ -19,7 +19,6 @@ from pydantic_core import to_json
 from sqlalchemy import and_, delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from saiten_server.monitors.traces.reading import SpanRow
 from saiten_server.monitors.traces.tables import (
     HEAD,
     UNREAD,
@@ -32,7 +31,7 @@ from saiten_server.monitors.traces.tables import (
     of_trace,
     span,
 )
-from saiten_server.monitors.traces.values import TraceRules
+from saiten_server.monitors.traces.values import SpanRow, TraceRules
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.engine import insert_into, insert_or_ignore
 from saiten_server.platform.sql.sizes import add_bytes, count_bytes

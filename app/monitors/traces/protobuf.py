@@ -18,14 +18,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from saiten.core.formats.spans import SpanEvent
 from saiten.core.messages import Message
+from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Signal, WireLimits
 from saiten_server.monitors.traces.wire import (
     MOST_NAME,
-    BodyDamaged,
-    BodyTooLarge,
     Decoded,
     Rejected,
-    Signal,
-    WireLimits,
     WireSpan,
     check_ids,
     make_log,

@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from saiten.core.formats.headings import normalize
@@ -28,7 +27,7 @@ from saiten.core.formats.spans import (
     read_call,
 )
 from saiten.core.formats.traces import INTERNAL
-from saiten_server.monitors.traces.values import Redact, TraceRules
+from saiten_server.monitors.traces.values import Read, Redact, SpanRow, TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
 
 MOST_TEXT = 32_000
@@ -54,58 +53,13 @@ DIGEST_BYTES = 8
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRow:
-    """What is stored of a span or log record. `conversation` is the id that it names, empty for none. `said` is JSON,
-    see `Reader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
-
-    trace: str
-    key: str
-    conversation: str
-    said: str
-    answers: int
-    attributes: Mapping[str, str]
-    fresh: tuple[int, ...]
-
-
-@dataclass
-class Read:
-    """The rows of a body, and what was left out: `counts` by what it was, `unread` the spans of conventions that are
-    not known, by library and names of attributes. `named` are traces with the conversation that a span of them names
-    which is itself left out."""
-
-    rows: list[SpanRow] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
-    named: dict[str, str] = field(default_factory=dict)
-
-
-class KnownTexts:
-    """Digests of texts that stored rows hold: the newest `most`, and up to as many before them. What is not among them
-    is stored once more."""
-
-    def __init__(self, most: int = 50_000) -> None:
-        self._most = most
-        self._new: set[int] = set()
-        self._old: set[int] = set()
-
-    def __contains__(self, digest: int) -> bool:
-        return digest in self._new or digest in self._old
-
-    def add(self, digests: Collection[int]) -> None:
-        """Remembers texts, after their rows are stored."""
-        self._new.update(digests)
-        if len(self._new) > self._most:
-            self._new, self._old = set(), self._new
-
-
 @dataclass(frozen=True)
 class Reader:
     """Reads the spans of a body of one project."""
 
     project: str
     rules: TraceRules
-    known: KnownTexts
+    known: Container[int]
     redact: Redact
 
     def read(self, spans: Sequence[WireSpan]) -> Read:

@@ -17,10 +17,9 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import Overloaded, SaitenError, StoreError
 from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived
-from saiten_server.monitors.traces.reading import KnownTexts, Read, Reader
+from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Reason, Signal, WireLimits, unpack
 from saiten_server.monitors.traces.store import LiveStore
-from saiten_server.monitors.traces.values import Redact, TraceRules
-from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, Reason, Signal, WireLimits, decode, unpack
+from saiten_server.monitors.traces.values import Read, Redact, TraceRules
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
 from saiten_server.platform.sql.engine import cut_pieces
@@ -45,9 +44,6 @@ PACKED_TIMES = 8
 BUSY_SECONDS = 2.0
 """When to come again."""
 
-SMALL_BYTES = 4 * 1024
-"""A body up to this size is decoded within milliseconds: a thread would only delay it."""
-
 SWEEP_SECONDS = 2.0
 EXPIRE_SECONDS = 600.0
 """Between two looks for conversations that are to be closed, and for those that are to go."""
@@ -56,6 +52,25 @@ EXPIRE_SECONDS = 600.0
 def keep_text(text: str, kinds: Collection[str]) -> str:
     """The text as it is."""
     return text
+
+
+class KnownTexts:
+    """Digests of texts that stored rows hold: the newest `most`, and up to as many before them. What is not among them
+    is stored once more."""
+
+    def __init__(self, most: int = 50_000) -> None:
+        self._most = most
+        self._new: set[int] = set()
+        self._old: set[int] = set()
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self._new or digest in self._old
+
+    def add(self, digests: Collection[int]) -> None:
+        """Remembers texts, after their rows are stored."""
+        self._new.update(digests)
+        if len(self._new) > self._most:
+            self._new, self._old = set(), self._new
 
 
 @dataclass
@@ -102,18 +117,19 @@ class TraceIntake:
             outcome, read = Outcome(), Read()
 
             def work() -> None:
+                # Both load the readers of files: no start of the service is to wait for them.
+                from saiten_server.monitors.traces.reading import Reader
+                from saiten_server.monitors.traces.wire import decode
+
                 nonlocal read
                 plain = unpack(body, self.limits) if is_packed else body
                 found = decode(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
                 read = Reader(project, rules, self._known, self._redact).read(found.spans)
 
-            if len(body) <= SMALL_BYTES and not is_packed:
-                work()
-            else:
-                # Decoding holds the interpreter: several threads would only slow each other.
-                async with self._decoding:
-                    await asyncio.to_thread(work)
+            # Decoding holds the interpreter: several threads would only slow each other.
+            async with self._decoding:
+                await asyncio.to_thread(work)
             return await self._keep(project, rules, read, outcome)
 
     async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.monitors.traces.assembling import StoredSpan, assemble
 from saiten_server.monitors.traces.commits import (
     AT_ONCE,
     MOST_SPANS,
@@ -43,17 +42,17 @@ from saiten_server.monitors.traces.tables import (
     rule,
     span,
 )
-from saiten_server.monitors.traces.values import Claim, LiveConversation, State, TraceRules
+from saiten_server.monitors.traces.values import Claim, LiveConversation, State, StoredSpan, TraceRules
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.engine import insert_or_replace
 from saiten_server.platform.sql.sizes import add_bytes
 from saiten_server.platform.sql.tables import Instant, equals
 
+if TYPE_CHECKING:
+    from saiten_server.monitors.traces.assembling import Assembled
+
 COUNTED_AT_ONCE = 20
 """Long conversations that are put together to count their turns, of one sweep."""
-
-FEW_SPANS = 20
-"""Spans of a conversation that are put together at once, without a thread."""
 
 
 NAME = "conversation"
@@ -254,7 +253,7 @@ class LiveStore:
         return states, counts, sorted(unread, key=lambda one: -one.spans)
 
     async def _assemble(self, row: Any) -> LiveConversation:
-        """The conversation of a row, put together from its spans in a thread where there are many."""
+        """The conversation of a row, put together from its spans."""
         query = select(span.key, span.said, span.received_at)
         own = query.where(span.conversation_id == row.id, span.late.is_(False)).limit(MOST_SPANS)
         spans = [StoredSpan(*each) for each in await db.fetch(self._engine, own)]
@@ -277,9 +276,14 @@ def claim_conditions(claim: Claim) -> Sequence[ColumnElement[bool]]:
 
 
 async def put_together(row: Any, spans: Sequence[StoredSpan]) -> LiveConversation:
-    """The conversation of a row and its spans; many of them are put together in a thread."""
-    few = len(spans) <= FEW_SPANS
-    found = assemble(spans) if few else await asyncio.to_thread(assemble, spans)
+    """The conversation of a row and its spans, put together in a thread."""
+
+    def work() -> Assembled:
+        from saiten_server.monitors.traces.assembling import assemble  # loads the readers of files
+
+        return assemble(spans)
+
+    found = await asyncio.to_thread(work)
     spoken = [turn for turn in found.turns if turn.role == "system"]
     counts = Counter((turn.system, turn.build) for turn in reversed(spoken))
     system, build = counts.most_common(1)[0][0] if counts else (None, None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from saiten_server.core.conversation import Role
 
@@ -100,3 +101,37 @@ class Claim:
     conversation: LiveConversation
     owner: str
     lease_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRow:
+    """What is stored of a span or log record. `conversation` is the id that it names, empty for none. `said` is JSON,
+    see `Reader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
+
+    trace: str
+    key: str
+    conversation: str
+    said: str
+    answers: int
+    attributes: Mapping[str, str]
+    fresh: tuple[int, ...]
+
+
+@dataclass
+class Read:
+    """The rows of a body, and what was left out: `counts` by what it was, `unread` the spans of conventions that are
+    not known, by library and names of attributes. `named` are traces with the conversation that a span of them names
+    which is itself left out."""
+
+    rows: list[SpanRow] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
+    named: dict[str, str] = field(default_factory=dict)
+
+
+class StoredSpan(NamedTuple):
+    """A row: its key, its JSON (see `saiten_server.monitors.traces.reading`), and when it arrived."""
+
+    key: str
+    said: str
+    received_at: datetime

@@ -8,18 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from saiten.core.formats.records import list_objects
 from saiten.core.formats.spans import SpanEvent, read_attributes
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
-
-Signal = Literal["traces", "logs"]
+from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Reason, Signal, WireLimits
 
 SCOPED = {"traces": ("resourceSpans", "scopeSpans", "spans"), "logs": ("resourceLogs", "scopeLogs", "logRecords")}
 """The fields of JSON that nest."""
@@ -29,49 +27,8 @@ TRACE_ID, SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9
 MOST_NAME = 200
 """Characters of a name of a span or of a library."""
 
-PIECE_BYTES = 1024 * 1024
-"""Bytes that are unpacked at a time."""
-
-MOST_MEMBERS = 64
-"""Members of a gzip body: each costs, although it may hold nothing."""
-
 ERROR = 2
 """The status code of a span that failed."""
-
-Reason = Literal["span-too-large", "span-damaged", "span-ids", "span-attributes", "conversation-full"]
-"""Why a span is rejected."""
-
-
-class BodyTooLarge(Exception):
-    """The body is larger, unpacked, than the limit, or holds more than it; `message` says so."""
-
-    def __init__(self, message: Message) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-class BodyDamaged(Exception):
-    """The body is neither gzip, protobuf nor JSON of the shape that it should have; `message` says so."""
-
-    def __init__(self, message: Message) -> None:
-        super().__init__(message)
-        self.message = message
-
-
-@dataclass(frozen=True)
-class WireLimits:
-    """What a body may hold: `packed_bytes` on the wire, `bytes` unpacked, `spans` (or log records), and of each span
-    `span_bytes` and `attributes`. `marks` are the commas and brackets of a JSON body, a bound on its values."""
-
-    packed_bytes: int = 16 * 1024 * 1024
-    bytes: int = 64 * 1024 * 1024
-    spans: int = 10_000
-    span_bytes: int = 4 * 1024 * 1024
-    attributes: int = 4_096
-    marks: int = 1_000_000
-
-
-DEFAULT_LIMITS = WireLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +64,6 @@ class Rejected(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
         self.reason: Reason = reason
-
-
-def unpack(body: bytes, limits: WireLimits) -> bytes:
-    """The content of a gzip body. No more is unpacked than may be. Raises BodyTooLarge and BodyDamaged."""
-    unpacked, left, members = bytearray(), body, 0
-    try:
-        while left:
-            members += 1
-            if members > MOST_MEMBERS:
-                raise BodyDamaged(Message("traces-gzip-damaged"))
-            member = zlib.decompressobj(wbits=31)
-            while not member.eof:
-                piece = member.decompress(left, PIECE_BYTES)
-                unpacked += piece
-                if len(unpacked) > limits.bytes:
-                    raise BodyTooLarge(Message("traces-bytes-most", most=limits.bytes))
-                left = member.unconsumed_tail
-                if not piece and not left and not member.eof:
-                    raise BodyDamaged(Message("traces-gzip-damaged"))
-            left = member.unused_data
-    except zlib.error:
-        raise BodyDamaged(Message("traces-gzip-damaged")) from None
-    return bytes(unpacked)
 
 
 def decode(body: bytes, signal: Signal, limits: WireLimits, *, is_json: bool) -> Decoded:

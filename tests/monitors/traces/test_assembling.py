@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from saiten_server.monitors.traces.assembling import Assembled, StoredSpan, assemble
-from saiten_server.monitors.traces.reading import KnownTexts, Reader
+from saiten_server.monitors.traces.assembling import Assembled, assemble
+from saiten_server.monitors.traces.reading import Reader
+from saiten_server.monitors.traces.service import KnownTexts
+from saiten_server.monitors.traces.values import StoredSpan
 from saiten_server.monitors.traces.wire import WireSpan
 from tests.support.spans import NOON, RULES, SECOND, chat, make_span, message, span_id, talk
 

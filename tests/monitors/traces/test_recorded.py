@@ -7,9 +7,12 @@ from typing import cast
 
 import pytest
 
-from saiten_server.monitors.traces.assembling import StoredSpan, assemble
-from saiten_server.monitors.traces.reading import KnownTexts, Reader, SpanRow
-from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, Signal, decode
+from saiten_server.monitors.traces.assembling import assemble
+from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Signal
+from saiten_server.monitors.traces.reading import Reader
+from saiten_server.monitors.traces.service import KnownTexts
+from saiten_server.monitors.traces.values import SpanRow, StoredSpan
+from saiten_server.monitors.traces.wire import decode
 from scripts.record_spans import DIALOGUE, SESSION
 from tests.support.spans import NOON, RULES
 

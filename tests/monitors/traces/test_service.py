@@ -14,10 +14,11 @@ from saiten_server.core.access import ProjectPolicy
 from saiten_server.core.errors import Overloaded, ProjectFull
 from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.traces.commits import name_id
+from saiten_server.monitors.traces.limits import DEFAULT_LIMITS
 from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import TraceRules
-from saiten_server.monitors.traces.wire import DEFAULT_LIMITS, decode
+from saiten_server.monitors.traces.wire import decode
 from saiten_server.runs.quota import StorageQuota
 from tests.support.serving import serving
 from tests.support.spans import NOON, chat, export, talk
