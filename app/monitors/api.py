@@ -138,7 +138,7 @@ async def change_monitor(
 ) -> Response:
     """Changes the fields that are given, as a new version; the others stay.
 
-    With another rubric, filter, judge, window or alarm the reference of alarms begins anew.
+    With another rubric, filter, judge, window or alarm alarms get another reference.
     """
     refuse_other_queries(request)
     changed = await serving(container).change(request.state.project, monitor_id, body)
@@ -161,10 +161,12 @@ async def list_windows(
 ) -> Response:
     """The hours or days of each system and build, each with its run and the weighted means of its sample."""
     refuse_other_queries(request, "limit", "cursor")
-    place = read_cursor(cursor)
-    found = await serving(container).windows(request.state.project, monitor_id, before=place and place[0], limit=limit)
-    headers = next_page(request, write_cursor(found[-1].starts_at, "w")) if len(found) == limit else {}
-    return tell_value(request, Windows(items=tuple(found)), headers=headers)
+    found = await serving(container).windows(request.state.project, monitor_id, before=read_cursor(cursor), limit=limit)
+    headers: Mapping[str, str] = {}
+    if len(found) == limit:
+        name, last = found[-1]
+        headers = next_page(request, write_cursor(last.starts_at, name))
+    return tell_value(request, Windows(items=tuple(one for _, one in found)), headers=headers)
 
 
 @router.get("/{monitor_id}/alarms", summary="List alarms", responses={200: {"model": Alarms}, **PROBLEMS})
@@ -183,7 +185,7 @@ async def list_alarms(
 @router.get(
     "/{monitor_id}/conversations", summary="List conversations", responses={200: {"model": LiveResults}, **PROBLEMS}
 )
-async def list_live_conversations(
+async def list_monitored_conversations(
     request: Request, container: Serving, monitor_id: str, limit: Limit = 50, cursor: Cursor = None
 ) -> Response:
     """What the monitor saw of conversations, sampled or not."""

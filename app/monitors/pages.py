@@ -52,7 +52,7 @@ async def show_monitor_page(request: Request, container: Serving, project: Proje
         monitor=monitor,
         alarms=alarms,
         states=sorted(states, key=rank_state),
-        windows=windows,
+        windows=[one for _, one in windows],
         results=[one for _, one in results],
         measures={} if rubric is None else {aspect.id: aspect.name for aspect in rubric.aspects},
         aspects=list_shown(rubric, monitor),

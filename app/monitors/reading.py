@@ -29,7 +29,7 @@ def read_item(live: LiveConversation, monitor: str, limits: Limits) -> BatchConv
     metadata = {"monitor": monitor, "conversation": live.name, **attributes_of(live)}
     named = {key: "".join(filter(str.isprintable, value)).strip() for key, value in metadata.items()}
     kept = {key: value[: limits.metadata_characters] for key, value in named.items() if value}
-    entries = dict([*kept.items()][: limits.metadata_entries])
+    entries = dict([*kept.items()][: max(0, limits.metadata_entries - 1)])  # one more is the probability's
     document = {"id": live.id, "turns": turns, "metadata": entries, "dialogue": live.id}
     try:
         return validate(BatchConversation, document, limits)

@@ -44,7 +44,7 @@ def fits(wanted: Mapping[str, str], attributes: Mapping[str, str]) -> bool:
 
 def draw(options: MonitorOptions, salt: str, conversation: LiveConversation, halvings: int) -> Draw:
     """Samples it or not. `halvings` is how often the rates are halved for the budget's sake: that depends on earlier
-    conversations alone, so that the probability which is kept is the true one."""
+    conversations and on this one's length, and so the probability that is kept is the true one."""
     attributes = attributes_of(conversation)
     rate = next((one.rate for one in options.strata if fits(one.filter, attributes)), options.rate)
     probability = 0.0 if halvings > MOST_HALVINGS else rate / 2**halvings

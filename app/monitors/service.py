@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row
 
 from saiten.core.messages import Message
+from saiten_server.core.dialogue import CHECKED
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.rubric import Rubric
+from saiten_server.core.validation import validate
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys
-from saiten_server.monitors.store.monitors import MonitorStore, Place
+from saiten_server.monitors.store.monitors import MonitorStore, Place, name_window
 from saiten_server.monitors.traces.service import TraceIntake
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.values import (
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True, eq=False)
 class MonitorService:
     """Monitors within the caller's project. Methods raise NotFound for a monitor that is not in the project,
-    InvalidRequest, UnknownRubric and StoreError."""
+    InvalidRequest, InvalidDocument, UnknownRubric and StoreError."""
 
     store: MonitorStore
     intake: TraceIntake
@@ -66,8 +68,9 @@ class MonitorService:
     async def change(self, project: str, monitor_id: str, changes: MonitorChange) -> Monitor:
         """Changes the options that are given, as a new version."""
         before = (await self.find(project, monitor_id)).options
-        given = {name: getattr(changes, name) for name in changes.model_fields_set}
-        options = self._pin(MonitorOptions.model_validate({**before.__dict__, **given}))
+        given = changes.model_dump(mode="json", include=changes.model_fields_set)
+        # Lengths were checked as the body was read; a null in the place of what must be there shows here.
+        options = self._pin(validate(MonitorOptions, {**before.model_dump(mode="json"), **given}, CHECKED))
         if not await self.store.change(project, monitor_id, options, self.now()):
             raise missing(monitor_id)
         await self._set_rules(project)
@@ -96,7 +99,7 @@ class MonitorService:
 
     async def remove(self, project: str, monitor_id: str) -> None:
         """Removes it. Its runs stay, and end with what is in them."""
-        if not await self.store.remove(project, monitor_id):
+        if not await self.store.remove(project, monitor_id, self.now()):
             raise missing(monitor_id)
         await self._set_rules(project)
 
@@ -104,12 +107,15 @@ class MonitorService:
         """Has the project's conversations read and closed as its monitors need it."""
         await self.intake.set_rules(project, merge_rules(await self.store.list_all(self.now(), project)))
 
-    async def windows(self, project: str, monitor_id: str, *, before: datetime | None, limit: int) -> Sequence[Window]:
-        """Its windows, the newest first."""
+    async def windows(
+        self, project: str, monitor_id: str, *, before: Place | None, limit: int
+    ) -> Sequence[tuple[str, Window]]:
+        """Its windows, the newest first, each with its name among those that begin at its time."""
         await self.find(project, monitor_id)
         rows = await self.store.windows(monitor_id, before=before, limit=limit)
         scored = await self.store.scored({row.run for row in rows if row.run is not None})
-        return await asyncio.to_thread(describe_windows, rows, scored)
+        described = await asyncio.to_thread(describe_windows, rows, scored)
+        return [(name_window(row), one) for row, one in zip(rows, described, strict=True)]
 
     async def results(
         self, project: str, monitor_id: str, *, before: Place | None, limit: int

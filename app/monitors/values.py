@@ -53,7 +53,7 @@ class AlarmOptions(Value):
         default=None, description="aspects of the rubric that are watched; null: all"
     )
     reference_days: Annotated[int, Field(ge=7, le=90)] = Field(
-        default=14, description="days from the first conversation on that later ones are held against"
+        default=14, description="days from the first conversation on that later ones are compared with"
     )
     alpha: Annotated[Finite, Field(gt=0, le=0.5)] = Field(
         default=0.05, description="the most probable number of false alarms over the monitor's whole life"
@@ -132,21 +132,25 @@ class SinkState(Value):
     """What became of what a sink was to get."""
 
     kind: str
-    url: str
-    waiting: int
-    sent: int
+    url: str = Field(description="as it was given")
+    waiting: int = Field(description="what is to be sent")
+    sent: int = Field(description="what the service took")
     dropped: int = Field(description="given up because the backlog was full, or refused by the sink for good")
-    last_error: str | None
+    last_error: str | None = Field(
+        description="a code: `status-…`, `timeout`, `unreachable`, `not-listed`, `backlog-full`"
+    )
 
 
 class Monitor(Value):
     """A monitor as it is now."""
 
-    id: MonitorId
+    id: MonitorId = Field(description="mo_…")
     version: int = Field(description="counts its changes, from 1")
     created_at: datetime
-    updated_at: datetime
-    options: MonitorOptions
+    updated_at: datetime = Field(description="when it was last changed")
+    options: MonitorOptions = Field(
+        description="what it samples and does, as it was given; the rubric with its version"
+    )
     waiting: int = Field(default=0, description="sampled conversations without a result")
     thinning: int = Field(
         default=0, description="how often the rates are halved today, so that the budget lasts; 0: not thinned"
@@ -159,7 +163,7 @@ class MeasureValue(Value):
     """A mean over a window's conversations, each weighted by the inverse of the probability with which it was
     sampled."""
 
-    value: float | None
+    value: float | None = Field(description="the weighted mean; null without a conversation")
     interval: Interval = Field(default=None, description="at 95 %; null for fewer than six conversations")
     n: int = Field(description="conversations")
 
@@ -167,14 +171,14 @@ class MeasureValue(Value):
 class Window(Value):
     """The conversations of one hour or day, system and build."""
 
-    starts_at: datetime
-    ends_at: datetime
+    starts_at: datetime = Field(description="the first moment of the hour or day, in UTC")
+    ends_at: datetime = Field(description="the moment after it")
     system: str | None
-    build: str | None
+    build: str | None = Field(description="of the system")
     run: str | None = Field(description="the batch of those that were sampled; null where none was")
     open: bool = Field(description="whether more may join")
-    conversations: int
-    sampled: int
+    conversations: int = Field(description="that ended in it")
+    sampled: int = Field(description="of these")
     thinned: int = Field(description="not sampled because of the budget alone")
     answers: int = Field(description="turns of the system")
     turns_mean: float | None = Field(description="turns of a conversation")
@@ -189,30 +193,32 @@ class LiveResult(Value):
     """One conversation as the monitor saw it."""
 
     conversation: str = Field(description="the caller's name of the conversation")
-    closed_at: datetime
+    closed_at: datetime = Field(description="when it ended")
     system: str | None
-    build: str | None
-    outcome: Literal["sampled", "skipped", "thinned", "unreadable"]
+    build: str | None = Field(description="of most of the system's turns")
+    outcome: Literal["sampled", "skipped", "thinned", "unreadable"] = Field(
+        description="whether it is in the sample, and why not: not drawn, left out for the budget, or nothing to judge"
+    )
     probability: float = Field(description="with which it was sampled")
     run: str | None = Field(description="the batch that it is in")
     position: int | None = Field(description="its place there")
     status: str | None = Field(description="of the result; null while it waits")
-    turns: int
-    answers: int
+    turns: int = Field(description="of both speakers")
+    answers: int = Field(description="turns of the system")
     errors: int
     latency_seconds: float | None = Field(description="mean of the system's answers")
     findings: dict[str, int] = Field(description="system turns by the code of a rule")
     aspects: dict[str, float] = Field(description="ratings by the judge")
-    faulty_turns: int | None
+    faulty_turns: int | None = Field(description="system turns with a finding; null where that is not known")
 
 
 class WorseConversation(Value):
     """A conversation that speaks for an alarm."""
 
-    conversation: str
-    run: str | None
+    conversation: str = Field(description="the caller's name of it")
+    run: str | None = Field(description="the batch that it is in; null where it was not sampled")
     position: int | None
-    value: float
+    value: float = Field(description="its rating, or its system turns with a finding per 100")
 
 
 class RisenKind(Value):
@@ -226,14 +232,14 @@ class RisenKind(Value):
 class Alarm(Value):
     """A measure that became worse than in the reference, until it was resolved."""
 
-    id: str
+    id: str = Field(description="al_…")
     measure: str = Field(description="an aspect, `faulty_turns` or `finding:CODE`")
-    raised_at: datetime
-    resolved_at: datetime | None = None
+    raised_at: datetime = Field(description="when it was raised")
+    resolved_at: datetime | None = Field(default=None, description="when it was over; null while it is on")
     since: datetime = Field(description="the beginning of the day from which on the difference is taken")
     difference: float = Field(description="of the mean rating, or of system turns per 100")
     interval: Interval
-    conversations_compared: int
+    conversations_compared: int = Field(description="since then")
     conversations: Annotated[tuple[WorseConversation, ...], listed()] = Field(description="the worst new ones")
     kinds: Annotated[tuple[RisenKind, ...], listed()] = Field(description="kinds of faults that rose most")
 
@@ -241,13 +247,15 @@ class Alarm(Value):
 class MeasureState(Value):
     """How a measure stands against the reference."""
 
-    measure: str
-    state: AlarmState
+    measure: str = Field(description="an aspect, `faulty_turns` or `finding:CODE`")
+    state: AlarmState = Field(description="`not-enough` data, `ok`, or `alarm`: worse")
     difference: float | None = None
     interval: Interval = None
-    since: datetime | None = None
+    since: datetime | None = Field(
+        default=None, description="the beginning of the day from which on the difference is taken"
+    )
     n: int = 0
-    looked_at: datetime | None = None
+    looked_at: datetime | None = Field(default=None, description="when it was last looked at")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from saiten_server.core.batch import BatchOptions, any_request_of, list_candidates
 from saiten_server.core.dialogue import Limits
@@ -21,11 +21,10 @@ from saiten_server.monitors.sampling import attributes_of, fits
 from saiten_server.monitors.store.alarms import Scales
 from saiten_server.monitors.store.entering import SPANS, ClosedConversation, WindowPlace, enter
 from saiten_server.monitors.store.folding import fold, forget_skipped
-from saiten_server.monitors.store.monitors import MonitorStore, seal_windows, window
+from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import Claim, LiveConversation
 from saiten_server.monitors.values import MonitorOptions, StoredMonitor
-from saiten_server.platform.sql import engine as db
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.growing import GrowingBatch
@@ -37,7 +36,7 @@ logger = logging.getLogger("saiten.monitors")
 
 ROUND_SECONDS = 1.0
 CLAIMED = 50
-CLAIM_SECONDS = 60.0
+CLAIM_SECONDS = 30.0
 SETTLING = timedelta(minutes=10)
 """How long after its end a window waits for conversations that are still on their way."""
 
@@ -96,7 +95,7 @@ class MonitorWork:
         for stored in monitors:
             if stored.monitor.waiting or stored.monitor.id in entered:
                 more |= await self._fold(stored)
-        await self._seal(now)
+        await self.store.seal_ended(now - SETTLING, now)
         await self._report(monitors)
         return more
 
@@ -129,6 +128,17 @@ class MonitorWork:
             about = {"target": stored.monitor.id, "code": error.code}
             logger.warning("a monitor's rubric is gone; its conversations are left out", extra=about)
             return
+        try:
+            await self._take_in(stored, rubric, mine)
+        except StoreError:
+            raise
+        except Exception:
+            # One that cannot be read must not keep the others waiting for ever, nor be tried for ever itself.
+            logger.exception("conversations cannot be taken in", extra={"code": SaitenError.code})
+            for one in mine if len(mine) > 1 else ():
+                await self._enter_one(stored, [one])
+
+    async def _take_in(self, stored: StoredMonitor, rubric: Rubric, mine: Sequence[LiveConversation]) -> None:
         closed = await asyncio.to_thread(lambda: [self._read(stored, rubric, one) for one in mine])
         policy = await self.policies.find_policy(stored.project)
 
@@ -159,12 +169,16 @@ class MonitorWork:
     async def _fold(self, stored: StoredMonitor) -> bool:
         """Takes in what is scored, and judges the alarms; whether more waits."""
         scales = read_scales(self.instruments, stored.options)
-        return (await fold(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
-
-    async def _seal(self, now: datetime) -> None:
-        """Ends the windows that nothing more can join."""
-        async with db.change(self.store.engine) as connection:
-            await seal_windows(connection, now, window.ends_at < now - SETTLING, window.touched_at < now - SETTLING)
+        try:
+            return (await fold(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
+        except StoreError:
+            raise
+        except Exception:
+            # Other monitors go on.
+            logger.exception(
+                "results cannot be taken in", extra={"target": stored.monitor.id, "code": SaitenError.code}
+            )
+            return False
 
 
 def concerns(stored: StoredMonitor, live: LiveConversation) -> bool:

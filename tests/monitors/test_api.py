@@ -87,6 +87,16 @@ async def test_a_monitor_is_changed_listed_and_deleted(client: httpx.AsyncClient
         assert "モニター" in answered.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "changes", [{"name": None}, {"rubric": None}, {"rate": None}, {"rate": 2}, {"send_to": None}, {"unknown": 1}, []]
+)
+async def test_a_change_that_cannot_be_is_refused(client: httpx.AsyncClient, changes: object) -> None:
+    made = (await client.post("/v1/monitors", json=BODY)).json()
+    answered = await client.patch(f"/v1/monitors/{made['id']}", json=changes)
+    assert answered.status_code == 422, answered.text
+    assert (await client.get(f"/v1/monitors/{made['id']}")).json()["version"] == 1
+
+
 async def test_a_repeated_post_makes_one_monitor(client: httpx.AsyncClient) -> None:
     headers = {"Idempotency-Key": "k-1"}
     first = await client.post("/v1/monitors", json=BODY, headers=headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -10,10 +11,13 @@ from sqlalchemy import update
 from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownRubric
 from saiten_server.erasure.store import TextStore
+from saiten_server.monitors import work
 from saiten_server.monitors.sampling import place_of
 from saiten_server.monitors.store import tables as t
+from saiten_server.monitors.traces.values import LiveConversation
 from saiten_server.monitors.values import MonitorChange
 from saiten_server.platform.sql import engine as db
+from saiten_server.scoring.admission import Quote
 from tests.support.batches import START
 from tests.support.live import PROJECT, MonitorBench, make_live
 
@@ -22,6 +26,10 @@ SAME = "ご予約を承りました。当日は受付までお越しください
 
 async def results(bench: MonitorBench, monitor_id: str):
     return [one for _, one in await bench.service.results(PROJECT, monitor_id, before=None, limit=200)]
+
+
+async def windows_of(bench: MonitorBench, monitor_id: str):
+    return [one for _, one in await bench.service.windows(PROJECT, monitor_id, before=None, limit=9)]
 
 
 async def test_a_closed_conversation_is_scored_and_told_with_its_window(bench: MonitorBench) -> None:
@@ -35,7 +43,7 @@ async def test_a_closed_conversation_is_scored_and_told_with_its_window(bench: M
     assert (found["a"].aspects, found["b"].aspects) == ({"overall": 3.0}, {"overall": 7.0})
     assert found["a"].findings == {"repetition": 1}
     assert found["a"].status == "scored"
-    (window,) = await bench.service.windows(PROJECT, monitor.id, before=None, limit=10)
+    (window,) = await windows_of(bench, monitor.id)
     assert window.aspects["overall"].value == 5.0
     assert (window.conversations, window.sampled, window.answers, window.errors) == (2, 2, 3, 1)
     assert window.latency_seconds_mean == 1.5
@@ -77,16 +85,28 @@ async def test_later_conversations_join_the_run_of_their_window_until_it_ends(be
     # What comes for it even later is a run of its own.
     bench.live.close(make_live("c", at=START))
     await bench.work.do_round()
-    assert [one.sampled for one in await bench.service.windows(PROJECT, monitor.id, before=None, limit=9)] == [2, 1]
+    assert [one.sampled for one in await windows_of(bench, monitor.id)] == [1, 2]
 
 
 async def test_systems_and_builds_have_runs_of_their_own(quick: MonitorBench) -> None:
     monitor = await quick.make()
     quick.live.close(make_live("a"), make_live("b", build="2"), make_live("c", system=None, build=None))
     await quick.work.do_round()
-    windows = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    windows = await windows_of(quick, monitor.id)
     assert {(one.system, one.build) for one in windows} == {("bot", "1"), ("bot", "2"), (None, None)}
     assert len({one.run for one in windows}) == 3
+
+
+async def test_pages_of_windows_leave_none_out(bench: MonitorBench) -> None:
+    monitor = await bench.make(window="hour", rate=0.0)
+    bench.live.close(*(make_live(f"c-{n}", build=str(n % 4), at=START + timedelta(hours=n // 4)) for n in range(12)))
+    await bench.work.do_round()
+    seen, before = [], None
+    while page := await bench.service.windows(PROJECT, monitor.id, before=before, limit=5):
+        seen += [(one.starts_at, one.build) for _, one in page]
+        before = (page[-1][1].starts_at, page[-1][0])
+    assert len(seen) == len(set(seen)) == 12
+    assert seen == sorted(seen, key=lambda one: one[0], reverse=True)
 
 
 async def test_only_what_the_filter_takes_is_seen(quick: MonitorBench) -> None:
@@ -115,6 +135,12 @@ async def test_the_sample_is_drawn_by_the_conversations_name_alone(quick: Monito
         f"c-{number}" for number in range(40) if place_of(salt, f"c-{number}") < 0.3
     }
     assert (found["c-1"].probability, found["down"].probability) == (0.3, 1.0)
+    ((_, down),) = [
+        one
+        for one in await quick.batches.candidates(found["down"].run or "", after=-1, limit=50)
+        if one[1].metadata["conversation"] == "down"
+    ]
+    assert down.metadata["probability"] == "1"
 
 
 async def test_means_weigh_each_conversation_by_the_inverse_of_its_probability(quick: MonitorBench) -> None:
@@ -125,7 +151,7 @@ async def test_means_weigh_each_conversation_by_the_inverse_of_its_probability(q
     await db.execute(quick.engine, update(t.monitor_conversations).where(rare).values(probability=0.25))
     await quick.score({"a": 1.0, "b": 6.0})
     await quick.work.do_round()
-    (window,) = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    (window,) = await windows_of(quick, monitor.id)
     assert window.aspects["overall"].value == 5.0
     assert window.aspects["overall"].interval is None
 
@@ -134,7 +160,7 @@ async def test_a_rate_of_zero_judges_nothing_and_rules_still_look(quick: Monitor
     monitor = await quick.make(rate=0.0)
     quick.live.close(make_live("a", SAME, SAME))
     await quick.work.do_round()
-    (window,) = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    (window,) = await windows_of(quick, monitor.id)
     assert (window.run, window.sampled, window.findings) == (None, 0, {"repetition": 50.0})
     assert await quick.batches.list(PROJECT, BatchFilter(), after=None, limit=9) == []
 
@@ -231,3 +257,55 @@ async def test_an_erased_conversation_is_gone_from_runs_rows_and_what_is_to_be_s
     (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
     kept = [candidate for _, candidate in await bench.batches.candidates(run.id, after=-1, limit=9)]
     assert [one.metadata.get("conversation") for one in kept] == [None, "b", None]
+
+
+async def test_the_runs_of_a_monitor_that_is_gone_end_with_what_is_in_them(bench: MonitorBench) -> None:
+    monitor = await bench.make()
+    bench.live.close(make_live("a"))
+    await bench.work.do_round()
+    await bench.service.remove(PROJECT, monitor.id)
+    await bench.score()
+    (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
+    assert (run.status, run.counts.scored) == ("completed", 1)
+    await bench.work.do_round()
+
+
+@pytest.mark.parametrize(("price", "most"), [(0.25, 3), (None, 0)])
+async def test_a_budget_thins_the_sample_and_says_so(
+    bench: MonitorBench, monkeypatch: pytest.MonkeyPatch, price: float | None, most: int
+) -> None:
+    """Of what is priced so much in advance, and costs so much, no more than the budget has room for is ever sampled."""
+    monkeypatch.setattr(work, "quote", lambda *_: Quote(1, 100, price))
+    monitor = await bench.make(budget_usd_per_day=1.0)
+    for first in range(0, 40, 10):
+        bench.live.close(*(make_live(f"c-{number}") for number in range(first, first + 10)))
+        await bench.work.do_round()
+        await bench.score()
+        await bench.work.do_round()
+    outcomes = Counter(one.outcome for one in await results(bench, monitor.id))
+    assert bool(most) <= outcomes["sampled"] <= most
+    assert outcomes["sampled"] + outcomes["thinned"] == 40
+    (window,) = await windows_of(bench, monitor.id)
+    assert window.thinned == outcomes["thinned"]
+    found = (await bench.service.find(PROJECT, monitor.id)).monitor
+    assert (found.thinning > 0) == bool(most)
+    # The next day begins with the whole sample again.
+    bench.clock.move(86_400)
+    assert (await bench.service.find(PROJECT, monitor.id)).monitor.thinning == 0
+
+
+async def test_one_that_cannot_be_read_holds_up_no_other(
+    quick: MonitorBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(live: LiveConversation, *_: object) -> Counter[str]:
+        if live.name == "poison":
+            raise RecursionError
+        return Counter()
+
+    monkeypatch.setattr(work, "find_live_faults", read)
+    monitor = await quick.make()
+    quick.live.close(make_live("a"), make_live("poison"), make_live("b"))
+    await quick.work.do_round()
+    assert {one.conversation for one in await results(quick, monitor.id)} == {"a", "b"}
+    assert len(quick.live.finished) == 3
+    assert "cannot be taken in" in caplog.text

@@ -49,6 +49,8 @@ class ClosedConversation:
         return sum(latencies) / len(latencies) if latencies else None
 
 
+LINE_DIGITS = 48
+
 WindowKey = tuple[datetime, str]
 """When a window begins, and the digest of system and build."""
 
@@ -66,7 +68,7 @@ class WindowPlace:
 
     @property
     def key(self) -> WindowKey:
-        return self.starts_at, digest([self.system, self.build])
+        return self.starts_at, digest([self.system, self.build])[:LINE_DIGITS]
 
 
 def window_of(span: Span, conversation: ClosedConversation) -> WindowPlace:
@@ -128,7 +130,11 @@ class Entering:
         grown = []
         for place in {window_of(self.stored.options.window, one) for one in new}:
             mine = [(one, row) for one, row in zip(new, rows, strict=True) if self._key_of(one) == place.key]
-            taken = [(one.item, row) for one, row in mine if row["waiting"] and one.item is not None]
+            taken = [
+                (tell_probability(one.item, row["probability"]), row)
+                for one, row in mine
+                if row["waiting"] and one.item is not None
+            ]
             batch_id, first = await self._join(place, [item for item, _ in taken])
             for offset, (_, row) in enumerate(taken):
                 row |= {"batch_id": batch_id, "position": first + offset}
@@ -148,7 +154,8 @@ class Entering:
         rows = []
         options = self.stored.options
         for one in new:
-            halvings = count_halvings(spent_usd, options.budget_usd_per_day)
+            # With its own price: what does not fit into what is left must not be begun.
+            halvings = count_halvings(add_costs(spent_usd, one.expected_usd), options.budget_usd_per_day)
             drawn = draw(options, self.stored.salt, one.live, halvings)
             outcome = "unreadable" if drawn.outcome == "sampled" and one.item is None else drawn.outcome
             if outcome == "sampled":
@@ -233,6 +240,11 @@ class Entering:
             "touched_at": self.now,
         }
         await self.connection.execute(self._update(place, row.part).values(values))
+
+
+def tell_probability(item: BatchConversation, probability: float) -> BatchConversation:
+    """The item with the probability with which it was sampled in its metadata, where results and files show it."""
+    return item.model_copy(update={"metadata": {**item.metadata, "probability": f"{probability:.6g}"}})
 
 
 def count_rules(stored: StoredMonitor, one: ClosedConversation) -> list[Counted]:

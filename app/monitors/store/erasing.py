@@ -20,7 +20,7 @@ own, seen, outbox = monitors.c, monitor_conversations.c, monitor_outbox.c
 
 async def erase_seen(engine: AsyncEngine, project: str, metadata: Mapping[str, str]) -> None:
     """Removes the rows of conversations with this name or these attributes, and what waits to be sent of them. Counts
-    of windows, and sums, in which nobody can be found again, stay."""
+    of windows, and sums, in which no one can be found again, stay."""
     attributes = {key: value for key, value in metadata.items() if key not in {NAME, "monitor"}}
     conditions = has_marks(engine, seen.attributes, attributes) if attributes else []
     if NAME in metadata:

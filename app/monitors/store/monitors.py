@@ -95,8 +95,8 @@ class MonitorStore:
         return [read_monitor(row, *figures.get(row.id, (0, 0.0))) for row in rows]
 
     async def change(self, project: str, monitor_id: str, options: MonitorOptions, now: datetime) -> bool:
-        """Gives it these options as a new version. Where results are made otherwise from now on, the reference begins
-        anew, and the alarms that are on end without being resolved."""
+        """Gives it these options as a new version. Where results are made otherwise from now on, there is another
+        reference, and the alarms that are on end without being resolved."""
         mine = (equals(own.project, project), equals(own.id, monitor_id))
         async with db.change(self.engine) as connection:
             row = (await connection.execute(select(t.monitors).where(*mine).with_for_update())).one_or_none()
@@ -116,10 +116,25 @@ class MonitorStore:
             await keep_version(connection, made, text)
         return True
 
-    async def remove(self, project: str, monitor_id: str) -> bool:
-        """Removes it with what it kept; its runs stay. Returns whether there was one."""
+    async def remove(self, project: str, monitor_id: str, now: datetime) -> bool:
+        """Removes it with what it kept. Its runs stay, and end with what is in them. Returns whether there was one."""
         mine = (equals(own.project, project), equals(own.id, monitor_id))
-        return bool(await db.execute(self.engine, delete(t.monitors).where(*mine)))
+        async with db.change(self.engine) as connection:
+            row = (await connection.execute(select(own.id).where(*mine).with_for_update())).one_or_none()
+            if row is None:
+                return False
+            await seal_windows(connection, now, window.monitor_id == row.id)
+            await connection.execute(delete(t.monitors).where(own.id == row.id))
+        return True
+
+    async def seal_ended(self, before: datetime, now: datetime) -> None:
+        """Ends the windows that were over by then and that nothing has joined since."""
+        over = (window.ends_at < before, window.touched_at < before)
+        # Looks first: usually there is none, and SQLite has one writer.
+        some = select(window.monitor_id).where(~window.sealed, *over).limit(1)
+        if await db.fetch_column(self.engine, some):
+            async with db.change(self.engine) as connection:
+                await seal_windows(connection, now, *over)
 
     async def conversations(
         self, monitor_id: str, *, before: Place | None = None, limit: int, waiting: bool = False
@@ -151,13 +166,16 @@ class MonitorStore:
         query = select(state.monitor_id, func.count()).where(state.alarm_id.is_not(None)).group_by(state.monitor_id)
         return {row[0]: int(row[1]) for row in await db.fetch(self.engine, query)}
 
-    async def windows(self, monitor_id: str, *, before: datetime | None = None, limit: int) -> Sequence[Row[Any]]:
-        """Rows of its windows, the newest first, with the names of runs that are gone left out."""
+    async def windows(self, monitor_id: str, *, before: Place | None = None, limit: int) -> Sequence[Row[Any]]:
+        """Rows of its windows, the newest first, with the names of runs that are gone left out. `before` is when the
+        last one began, and `name_window` of it."""
         there = select(batches.c.id).where(batches.c.id == window.batch_id, batches.c.status != RECEIVING)
         query = select(t.monitor_windows, there.scalar_subquery().label("run")).where(window.monitor_id == monitor_id)
         if before is not None:
-            query = query.where(window.starts_at < before)
-        newest = query.order_by(window.starts_at.desc(), window.line, window.part).limit(limit)
+            line, _, part = before[1].partition("_")
+            place = tuple_(literal(before[0], Instant()), literal(line), literal(int(part) if part.isdecimal() else 0))
+            query = query.where(tuple_(window.starts_at, window.line, window.part) < place)
+        newest = query.order_by(window.starts_at.desc(), window.line.desc(), window.part.desc()).limit(limit)
         return await db.fetch(self.engine, newest)
 
     async def scored(self, runs: Iterable[str]) -> Sequence[Row[Any]]:
@@ -190,6 +208,11 @@ async def keep_version(connection: AsyncConnection, monitor: Monitor, options: s
     await connection.execute(insert(t.monitor_versions), row)
 
 
+def name_window(row: Row[Any]) -> str:
+    """What tells a window from others that begin at its time."""
+    return f"{row.line}_{row.part}"
+
+
 def older(moment: Any, key: Any, place: Place) -> ColumnElement[bool]:
     """The condition that a row comes after the place in a list of the newest first."""
     condition: ColumnElement[bool] = tuple_(moment, key) < tuple_(literal(place[0], Instant()), literal(place[1]))
@@ -203,7 +226,7 @@ async def read_spending(
     where a price is not known."""
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     hand = (
-        select(seen.monitor_id, func.count(), func.sum(seen.expected_usd))
+        select(seen.monitor_id, func.count(), func.sum(seen.expected_usd), func.count(seen.expected_usd))
         .where(seen.waiting, seen.monitor_id.in_(ids))
         .group_by(seen.monitor_id)
     )
@@ -213,13 +236,15 @@ async def read_spending(
         .where(window.monitor_id.in_(ids), window.starts_at >= today)
         .group_by(window.monitor_id)
     )
-    waits = {row[0]: (int(row[1]), float(row[2] or 0.0)) for row in await connection.execute(hand)}
+    waits = {
+        row[0]: (int(row[1]), float(row[2] or 0.0), int(row[1] - row[3])) for row in await connection.execute(hand)
+    }
     costs = {row[0]: (float(row[1] or 0.0), int(row[2])) for row in await connection.execute(spent)}
     found: dict[str, tuple[int, float | None]] = {}
     for name in ids:
-        count, expected = waits.get(name, (0, 0.0))
+        count, expected, unpriced = waits.get(name, (0, 0.0, 0))
         cost, unknown = costs.get(name, (0.0, 0))
-        found[name] = count, None if unknown else cost + expected
+        found[name] = count, None if unknown or unpriced else cost + expected
     return found
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from saiten_server.stats.observations import Floats
 
 SLOTS: Mapping[Span, int] = {"hour": 24, "day": 7}
-"""Hours of a day, or days of a week: what is held against itself."""
+"""Hours of a day, or days of a week: what is compared with itself."""
 
 SUM_COLUMNS = ("n", "wy", "wk", "wwyy", "wwyk", "wwkk")
 

@@ -376,6 +376,7 @@ PARAMETERS: Mapping[str, str] = {
     "preference_id": "the comparison's id, `pr_…`",
     "run_id": "the preference run's id, `pf_…`",
     "GET /v1/preference-runs name": "preference runs of this name",
+    "monitor_id": "the monitor's id, `mo_…`",
     "rubric_id": "the rubric's id, or `id@version`",
     "GET /v1/batches name": "batches of this name",
     "PUT /v1/baselines/{name} name": "the name of the runs that are compared with it",

@@ -65,6 +65,7 @@ ARTICLES = {
     "links": "Show the runs of a judge that ended on the scale of the judge after it.",
     "preferences": "Which of two responses is better: by the judge, for pairs and stored runs, and by people.",
     "traces": "Send what live bots say, and read the conversations that were put together from it.",
+    "monitors": "Live conversations that are sampled, scored and watched for alarms.",
     "analyses": "Agreement of raters, correlation of scores with ratings, hierarchies, fits and win rates.",
     "ratings": "Human ratings of responses, which validate the judge.",
     "rubrics": "The rubrics that the judge can rate with.",

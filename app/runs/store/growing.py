@@ -1,7 +1,7 @@
 """Batches that grow: candidates join one while it runs, until it is sealed.
 
-Such a batch is any other to whoever reads it. It does not end while it is open, because one more than its chunks counts
-as left.
+Such a batch is any other to anyone who reads it. It does not end while it is open: one more than its chunks counts as
+left.
 """
 
 from __future__ import annotations
