@@ -371,6 +371,14 @@ def pair_request_of(options: PairRunOptions, shown: tuple[Candidate, Candidate],
     )
 
 
+def have_one_goal(shown: tuple[Candidate, Candidate] | None) -> bool:
+    """Whether two conversations have one persona and goal; of responses, and of what is gone, it is not asked."""
+    if shown is None or None in {one.roles for one in shown}:
+        return True
+    first, second = shown
+    return (first.persona, first.goal) == (second.persona, second.goal)
+
+
 def side_of(candidate: Candidate) -> GivenSide:
     """A candidate as one of two."""
     said = candidate.conversation
@@ -493,6 +501,9 @@ def describe_failure(error: SaitenError) -> Failure:
     """The failure that the error is for a candidate."""
     return Failure(code=error.code, **in_english(error.message))
 
+
+APART = Failure(code="contexts-differ", **in_english(Message("candidates-apart")))
+"""Of a pair of conversations with other goals or personas."""
 
 EXPIRED = Failure(code="expired", **in_english(Message("candidate-expired")))
 

@@ -687,6 +687,8 @@ class BatchStore:
             found = (await lock_batches(connection, [batch_id])).get(batch_id)
             if found is None or not found.account.is_active or found.row.total != total:
                 return False
+            if found.account.chunks_left:
+                return True  # by an owner of its end that died before it closed that
             time = await read_running_time(connection, now)
             this = update(t.batches).where(t.batches.c.id == batch_id)
             await connection.execute(this.values(options=options.model_dump_json()))
@@ -712,6 +714,9 @@ class BatchStore:
                 for number, first in enumerate(firsts, first_number)
             ]
             await connection.execute(insert(t.batch_chunks), new)
+            # The owner stays, because it still has to close the chunk.
+            end = update(t.batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
+            await connection.execute(end.values(state="blocked", queued_at=None))
             await connection.execute(this.values(total=total + len(rows)))
             found.account.chunks_left += len(new)
             found.account.stored_bytes += sum(measure_candidate(row["request"]) for row in rows)
