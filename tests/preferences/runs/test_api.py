@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.pair_judge import answer_with, is_of_pair, prefer_longer, prefer_shown_first
 from tests.support.posted import make_context, wait_for
 from tests.support.serving import judged_by, serving
@@ -252,3 +253,49 @@ async def test_an_active_run_goes_on_where_nothing_is_known_until_its_budget_end
         seen = [(line["item"], line["first"]["run"], line["second"]["run"]) for line in lines]
         assert len(set(seen)) == 50
         assert run["pairs"]["items"] == len({line["item"] for line in lines})
+
+
+async def test_the_provider_s_batch_mode_answers_both_orders(tmp_path: Path) -> None:
+    behaviour = answer_with(prefer_longer)
+    async with FakeProviderBatch(instant=True) as fake:
+        fake.chat, fake.line = behaviour, lambda _, request: behaviour(request)
+        settings = {"openai_api_key": "k", "openai_base_url": fake.base_url, "provider_poll_seconds": 0.05}
+        async with serving(tmp_path, **settings) as client:
+            runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+            fake.live.clear()
+            run = await finish(client, {"runs": runs, "mode": "provider-batch"})
+            assert fake.live == []
+            assert (run["counts"]["scored"], run["usage"]["judge_calls"]) == (3, 6)
+            assert [line["aspects"]["overall"]["preference"] for line in await read_lines(client, run["id"])] == [
+                "first"
+            ] * 3
+
+
+def talk(goal: str, *said: str) -> dict[str, Any]:
+    """A conversation of the user and the system in turn."""
+    roles = ("user", "system")
+    turns = [{"speaker": roles[n % 2], "role": roles[n % 2], "text": text} for n, text in enumerate(said)]
+    return {"turns": turns, "goal": goal}
+
+
+async def test_conversations_are_paired_by_their_ids_and_goals(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs, opening = [], "予約を変えたいのですが。"
+        for answer, goal in (("はい。", "席を取る"), ("承知しました。いつがよろしいですか。", "金曜に変える")):
+            items = [
+                {"id": "same", **talk("金曜に変える", opening, answer)},
+                {"id": "apart", **talk(goal, opening, answer)},
+            ]
+            body = {"rubric": "ja-conversation", "items": items, "metadata": {"system": answer}}
+            runs.append((await client.post("/v1/batches", json=body)).json()["id"])
+            await wait_for(client, runs[-1])
+        run = await finish(client, {"runs": runs})
+        assert (run["counts"]["scored"], run["counts"]["failed"]) == (1, 1)
+        lines = {line["item"]: line for line in await read_lines(client, run["id"])}
+        assert lines["same"]["aspects"]["overall"]["preference"] == "second"
+        assert lines["apart"]["error"]["code"] == "contexts-differ"
+        summary = (await client.get(f"/v1/preference-runs/{run['id']}/summary")).json()
+        assert summary["aspects"]["overall"]["second"] == 1
