@@ -212,6 +212,12 @@ def pair_frame_of(language: str) -> PairFrame:
     return FRAMES.get(language, FRAMES["en"])
 
 
+def key_aspects(rubric: Rubric, names: Sequence[str]) -> tuple[object, ...]:
+    """What they depend on."""
+    return rubric.digest, tuple(names)
+
+
+@cached(LRUCache(64), key=key_aspects, lock=Lock())
 def compare_aspects(rubric: Rubric, names: Sequence[str]) -> tuple[Aspect, ...]:
     """What is asked about two: aspects with three levels, for the one that was shown first, neither, and the other.
     Raises KeyError for one that the rubric does not have; `overall` is always there."""
