@@ -722,6 +722,58 @@ class MeanFigure(Answer):
     """at 1 - alpha; null where the values show no spread"""
 
 
+class PairItem(Answer):
+    """
+    A pair of a round of preferences: both responses by their batches and places, and the probability with which the
+    round drew it. `pair` is its name for `POST /v1/preferences/human`.
+    """
+
+    pair: str
+    """the pair's name, `rr_….N`"""
+    item: str
+    """your name for the item, or its number"""
+    first: str
+    """the batch of the first response"""
+    first_position: int
+    """the first response's place in its batch, counting candidates from 0"""
+    second: str
+    """the batch of the second response"""
+    second_position: int
+    """the second response's place in its batch, counting candidates from 0"""
+    probability: float
+    """with which the round drew it"""
+
+
+class PairItems(Answer):
+    """What a round drew, in its order."""
+
+    items: Sequence[PairItem] = ()
+    """different items"""
+
+
+class PairOptions(Answer):
+    """
+    The options of a round of preferences: pairs of responses of different runs to the same item.
+
+    Each pair of runs gets the same share of `items`, drawn from the items that both have by `seed`.
+    """
+
+    name: str
+    """your name for the batch; runs of one name are compared in time"""
+    items: int = 100
+    """pairs to be compared, at most"""
+    raters_per_item: int = 3
+    """raters that a pair gets"""
+    items_per_rater: int | None = None
+    """pairs that one rater gets at most; null: as many as there are"""
+    seed: int = 0
+    """the same seed draws the same responses from the same results"""
+    kind: str
+    """people say which of two responses is better"""
+    runs: Sequence[str] = ()
+    """the batches whose responses are compared, of one rubric"""
+
+
 class PairPlan(Answer):
     """
     What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
@@ -817,6 +869,19 @@ class Pairing(Answer):
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
+class PlainRank(Answer):
+    """A system's place where covariates are left out."""
+
+    strength: float | None = None
+    """natural-log odds with mean 0"""
+    interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    rank: int
+    """by the estimate, from 1"""
+    rank_interval: tuple[int, int]
+    """the ranks that cannot be excluded, from 1"""
+
+
 class PooledDrift(Answer):
     """All aspects together: the adjusted probabilities of a common shift and of their changes."""
 
@@ -853,6 +918,15 @@ class PositionReport(Answer):
     """verdicts for neither"""
 
 
+class PreferencesAdded(Answer):
+    """How many preferences are new, and how many replaced an earlier one."""
+
+    added: int
+    """how many are new"""
+    replaced: int
+    """how many replaced an earlier one by the same rater"""
+
+
 class ProjectPolicy(Answer):
     """
     The policy of a project. `after_days` is how long texts are kept unless `texts` is `keep`, counted from the
@@ -865,6 +939,29 @@ class ProjectPolicy(Answer):
     """what happens to texts after a while"""
     after_days: float = 30.0
     """days that texts are kept, from an evaluation's creation or a batch's end, unless `texts` is `keep`"""
+
+
+class RankedSystem(Answer):
+    """One system among others."""
+
+    strength: float | None = None
+    """natural-log odds, with mean 0; null where no finite value can be given, for the reason in `undefined`"""
+    interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    rank: int
+    """by the estimate, from 1, among the systems that somebody connects with it"""
+    rank_interval: tuple[int, int]
+    """the ranks that cannot be excluded, from 1"""
+    wins: int
+    """looks that it won"""
+    losses: int
+    """looks that it lost"""
+    ties: int
+    """looks that ended in a tie"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class RatingsAdded(Answer):
@@ -923,6 +1020,17 @@ class RelevanceResult(Answer):
     """the id of what `detail` says; results of older versions have none"""
     values: Mapping[str, Any] | None = None
     """what stands in `detail`, by name"""
+
+
+class ResolvedPair(Answer):
+    """Two systems of which one is surely better."""
+
+    better: str
+    """the better system"""
+    worse: str
+    """the other one"""
+    p: float
+    """two-sided, adjusted for all pairs of systems by Holm's method"""
 
 
 class RoundOptions(Answer):
@@ -1022,6 +1130,21 @@ class RunPlace(Answer):
     """the batch's id"""
     system: str
     """one of several systems that answered the item"""
+
+
+class RunTally(Answer):
+    """How often the responses of one run were preferred to those of another."""
+
+    first: str
+    """the batch of the first response"""
+    second: str
+    """the batch of the second response"""
+    first_preferred: int
+    """how often the first was preferred"""
+    second_preferred: int
+    """how often the second was preferred"""
+    ties: int
+    """how often neither was"""
 
 
 class ScorerCorrelation(Answer):
@@ -1174,6 +1297,32 @@ class Exclusion(Answer):
     """when it was created, in UTC"""
 
 
+class StoredPreference(Answer):
+    """A preference as it is kept. Texts that the project no longer keeps are null."""
+
+    pair: str | None = None
+    """the pair's name; null where it came with its texts"""
+    round: str | None = None
+    """the round that drew the pair"""
+    context: Any = None
+    first: Any = None
+    """one of the two, as it came"""
+    second: Any = None
+    """the other"""
+    rater: str
+    """the rater's name"""
+    preference: str
+    """of the two as the pair names them"""
+    shown: Sequence[str] = ()
+    """the order in which the rater saw them"""
+    reason: str | None = None
+    """the judge's reason, where it was asked for one"""
+    simulated: bool = False
+    """no person gave this rating; it validates no judge"""
+    created_at: datetime
+    """when it was created, in UTC"""
+
+
 class Rating(Answer):
     """A rating with the time at which it was received, and what it said before."""
 
@@ -1220,6 +1369,38 @@ class SystemLevel(Answer):
     """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class SystemsMet(Answer):
+    """Two systems that were compared directly."""
+
+    a: str
+    """the first system"""
+    b: str
+    """the second system"""
+    a_wins: int
+    """looks that the first won"""
+    b_wins: int
+    """looks that the second won"""
+    ties: int
+    """looks that ended in a tie"""
+    share: float
+    """how often the first was preferred, a tie counting half, and each order half where there are both"""
+    share_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    both_orders: bool
+    """whether each was shown first in some looks; else the order is in the share"""
+    win_probability: float | None = None
+    """of the first by the strengths, a tie counting half, order and covariates being equal"""
+
+
+class TermFigure(Answer):
+    """What something adds to the log odds."""
+
+    value: float
+    """in natural-log odds"""
+    interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
 
 
 class Translation(Answer):
@@ -2112,6 +2293,39 @@ class OrderVerdict(Answer):
     """why there is no verdict"""
 
 
+class PairAgreement(Answer):
+    """
+    How far the raters of a round agree about its pairs. Chance-corrected figures are over pairs with two raters or
+    more; `undefined` says why there is none.
+    """
+
+    pairs: int
+    """pairs with a preference"""
+    raters: int
+    """people with a preference"""
+    preferences: int
+    """preferences that the figures are of"""
+    repeated: int
+    """pairs with the preferences of two raters or more"""
+    unanimous: int
+    """of these, pairs whose raters all agree"""
+    agreed: float | None = None
+    """of two raters of one pair, how many agree, as a share"""
+    krippendorff_alpha: float | None = None
+    """ordinal: a tie stands between the two"""
+    cohen_kappa: float | None = None
+    """mean over all pairs of raters; values are labels"""
+    fleiss_kappa: float | None = None
+    """of all raters at once; values are labels"""
+    shown_first: float | None = None
+    runs: Sequence[RunTally] = ()
+    """by two runs, in the round's order"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
 class PairedWins(Answer):
     """Two systems on the contexts that both answered with a value."""
 
@@ -2167,6 +2381,32 @@ class Paths(Answer):
     """English minus source by aspect, null where either is unrated"""
     translation_sensitive: bool
     """whether an aspect was rated differently on the two paths"""
+
+
+class PreferenceRound(Answer):
+    """A round of preferences as it is now."""
+
+    id: str
+    """the round's id, `rr_…`"""
+    options: PairOptions
+    """as asked for"""
+    drawn: int
+    """pairs that were drawn, without those erased since"""
+    created_at: datetime
+    """when it was created, in UTC"""
+    closed_at: datetime | None = None
+    """null while pairs are handed out"""
+    progress: RoundProgress
+    """how far it is, in pairs"""
+    address: str
+    """path of the page on which people compare"""
+
+
+class PreferenceRounds(Answer):
+    """Rounds of preferences, newest first."""
+
+    items: Sequence[PreferenceRound] = ()
+    """different items"""
 
 
 class PreferenceRun(RatedBatch):
@@ -2261,6 +2501,70 @@ class PreferenceSummary(Answer):
     """place in the batch, counting candidates from 0"""
     usage: Usage
     """what it cost"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class Ranking(Report):
+    """Systems ranked by preferences. Figures that the data do not define are null, with the reason in `undefined`."""
+
+    alpha: float
+    """intervals, rank sets and resolved pairs are at 1 - alpha"""
+    by: str
+    """whose preferences these are"""
+    looks: int
+    """answers to one pair in one order"""
+    items: int
+    """items that were looked at"""
+    clusters: int
+    """what is independent: dialogues, and items that belong to none"""
+    raters: int
+    """people; 0 where the judge looked"""
+    systems: Mapping[str, RankedSystem] = {}
+    """by name; with lengths or covariates at a difference of zero in all of them"""
+    tied_with_best: Sequence[str] = ()
+    """the systems that none is surely better than: the best is among them at 1 - alpha"""
+    resolved: Sequence[ResolvedPair] = ()
+    """the surest first"""
+    components: Sequence[Sequence[str]] = ()
+    """systems that comparisons connect, directly or through others; each is ranked by itself"""
+    scales: Sequence[Sequence[str]] = ()
+    pairs: Sequence[SystemsMet] = ()
+    """systems that met, in the order of the ranks"""
+    tie_rate: float
+    """share of the looks that ended in a tie"""
+    tie_parameter: float | None = None
+    """Davidson's nu: two equal systems tie with nu / (2 + nu); of the ordinal model its threshold"""
+    tie_parameter_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    position_effect: TermFigure | None = None
+    """what being shown first adds"""
+    position_consistency: float | None = None
+    """of the pairs that were seen in both orders, the share with the same answer"""
+    position_consistency_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    both_orders: int
+    """pairs of responses that were seen in both orders"""
+    position_dependent: int
+    """of these, those in which each order was answered for another system"""
+    length_effect: float | None = None
+    """what a difference in length adds, at its bounded standard deviation as AlpacaEval 2 has it"""
+    length_effect_interval: tuple[float, float] | None = None
+    """at 1 - alpha"""
+    covariates: Mapping[str, TermFigure] = {}
+    """what one unit more than the other adds, by name"""
+    without_covariates: Mapping[str, PlainRank] | None = None
+    """the same systems with lengths and covariates left out; null where there are none"""
+    corrected: Ranking | None = None
+    """what people would say of all that the judge saw; null where no one did"""
+    weight: float | None = None
+    """of a corrected ranking, the judge's weight, from 0 (people alone) to 1"""
+    refused: str | None = None
+    """why `corrected` is null although people answered"""
+    notes: Sequence[str] = ()
+    """what to know before using the figures"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
@@ -2935,3 +3239,6 @@ class GatePage(Answer):
     """newest first; `comparison` is null and `corrected` empty here"""
     next: str | None = None
     """the cursor of the next page; null on the last"""
+
+
+Ranking.model_rebuild()
