@@ -402,13 +402,13 @@ class PairItem(Value):
     """A pair of a round of preferences: both responses by their batches and places, and the probability with which the
     round drew it. `pair` is its name for `POST /v1/preferences/human`."""
 
-    pair: str
+    pair: str = Field(description="the pair's name, `rr_….N`")
     item: str
     first: str = Field(description="the batch of the first response")
-    first_position: int
+    first_position: int = Field(description="the first response's place in its batch, counting candidates from 0")
     second: str = Field(description="the batch of the second response")
-    second_position: int
-    probability: float
+    second_position: int = Field(description="the second response's place in its batch, counting candidates from 0")
+    probability: float = Field(description="with which the round drew it")
 
 
 class RatedDraw(NamedTuple):

@@ -729,15 +729,19 @@ class PairItem(Answer):
     """
 
     pair: str
+    """the pair's name, `rr_….N`"""
     item: str
     """your name for the item, or its number"""
     first: str
     """the batch of the first response"""
     first_position: int
+    """the first response's place in its batch, counting candidates from 0"""
     second: str
     """the batch of the second response"""
     second_position: int
+    """the second response's place in its batch, counting candidates from 0"""
     probability: float
+    """with which the round drew it"""
 
 
 class PairItems(Answer):
@@ -1109,11 +1113,15 @@ class RunTally(Answer):
     """How often the responses of one run were preferred to those of another."""
 
     first: str
+    """the batch of the first response"""
     second: str
+    """the batch of the second response"""
     first_preferred: int
+    """how often the first was preferred"""
     second_preferred: int
+    """how often the second was preferred"""
     ties: int
-    """contexts that several systems won together"""
+    """how often neither was"""
 
 
 class ScorerCorrelation(Answer):
@@ -1231,6 +1239,21 @@ class SignificantPair(Answer):
     """two-sided, not corrected for the number of pairs"""
 
 
+class SourcesAgreement(Answer):
+    """How far two sources rank the same systems alike."""
+
+    first: str
+    """one source"""
+    second: str
+    """the other source"""
+    systems: int
+    """systems that both give a strength"""
+    kendall: float | None = None
+    """tau-b of the strengths; null with fewer than three systems"""
+    opposed: int
+    """pairs of systems that both resolve, in opposite ways"""
+
+
 class Spread(Answer):
     """
     `n` values: their mean, sample standard deviation (n − 1) and the 95 % interval of the mean.
@@ -1270,15 +1293,20 @@ class StoredPreference(Answer):
     """A preference as it is kept. Texts that the project no longer keeps are null."""
 
     pair: str | None = None
+    """the pair's name; null where it came with its texts"""
     round: str | None = None
-    """the round in which the rater saw the pair"""
+    """the round that drew the pair"""
     context: Any = None
     first: Any = None
+    """one of the two, as it came"""
     second: Any = None
+    """the other"""
     rater: str
     """the rater's name"""
     preference: str
+    """of the two as the pair names them"""
     shown: Sequence[str] = ()
+    """the order in which the rater saw them"""
     reason: str | None = None
     """the judge's reason, where it was asked for one"""
     simulated: bool = False
@@ -2266,8 +2294,9 @@ class PairAgreement(Answer):
     pairs: int
     """pairs with a preference"""
     raters: int
-    """people who rated the aspect"""
+    """people with a preference"""
     preferences: int
+    """preferences that the figures are of"""
     repeated: int
     """pairs with the preferences of two raters or more"""
     unanimous: int
@@ -2279,6 +2308,7 @@ class PairAgreement(Answer):
     cohen_kappa: float | None = None
     """mean over all pairs of raters; values are labels"""
     fleiss_kappa: float | None = None
+    """of all raters at once; values are labels"""
     shown_first: float | None = None
     runs: Sequence[RunTally] = ()
     """by two runs, in the round's order"""
@@ -2386,6 +2416,7 @@ class PreferenceRound(Answer):
     """A round of preferences as it is now."""
 
     id: str
+    """the round's id, `rr_…`"""
     options: PairOptions
     """as asked for"""
     drawn: int
@@ -2395,7 +2426,7 @@ class PreferenceRound(Answer):
     closed_at: datetime | None = None
     """null while pairs are handed out"""
     progress: RoundProgress
-    """share of the candidates that are finished, 0 to 1"""
+    """how far it is, in pairs"""
     address: str
     """path of the page on which people compare"""
 
@@ -2899,6 +2930,27 @@ class GateSequences(Answer):
 
     items: Sequence[GateSequence] = ()
     """in the order of their names"""
+
+
+class Leaderboard(Answer):
+    """Systems ranked by all who prefer: the judge's comparisons in pairs, people's, and the judge's ratings."""
+
+    name: str | None = None
+    """of the runs, where that was asked for"""
+    preference_run: str | None = None
+    """the preference run, where that was asked for"""
+    runs: Mapping[str, str] = {}
+    """by system, its run"""
+    judge: Ranking | None = None
+    """by comparisons in pairs, corrected by people; null without them"""
+    people: Ranking | None = None
+    """by what people prefer; null where no one was asked"""
+    ratings: Ranking | None = None
+    """by the judge's ratings of single responses: the higher one wins; null where there are none"""
+    agreement: Sequence[SourcesAgreement] = ()
+    """of each two sources"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Measure(Answer):

@@ -48,9 +48,13 @@ from saiten.answers import (
     JudgesReport,
     Link,
     Links,
+    PairAgreement,
+    PairItem,
     Preference,
+    PreferenceRound,
     PreferenceRow,
     PreferenceRun,
+    PreferencesAdded,
     PreferenceSummary,
     ProjectPolicy,
     Rating,
@@ -58,13 +62,26 @@ from saiten.answers import (
     ResultRow,
     Round,
     Rubric,
+    StoredPreference,
     Summary,
     ValidEvaluations,
     ValidGate,
     ValidRatings,
     WinReport,
 )
-from saiten.connection import EXCLUSIONS, JSON, NDJSON, READ_SECONDS, ROUNDS, Connection, Object, once, see_through
+from saiten.connection import (
+    EXCLUSIONS,
+    HUMAN,
+    JSON,
+    NDJSON,
+    PAIR_ROUNDS,
+    READ_SECONDS,
+    ROUNDS,
+    Connection,
+    Object,
+    once,
+    see_through,
+)
 from saiten.core.errors import AnswerInvalid, BatchStopped, InputUnusable, SaitenError, ServiceUnreachable
 from saiten.following import Follower
 from saiten.items import LinesBody, prepare, write_json
@@ -84,6 +101,7 @@ from saiten.requests import (
     PreferenceOptions,
     PreferenceRunOptions,
     RoundOptions,
+    RoundSize,
 )
 from saiten.rules import Rule
 from saiten.run import AsyncRun, HasId, Progress, id_of, open_progress, stream_results
@@ -692,6 +710,76 @@ class AsyncClient:
         """Gives nothing more out."""
         return self._post(Round, f"{ROUNDS}/{part(round_id)}/close", {})
 
+    # What people prefer
+
+    def add_preferences(
+        self, preferences: Iterable[Mapping[str, Any]], *, idempotency_key: str | None = None
+    ) -> Coroutine[Any, Any, PreferencesAdded]:
+        """Keeps all preferences of people or none. A rater has one of each pair; a later one replaces it."""
+        return self._send_lines(PreferencesAdded, HUMAN, LinesBody(preferences), key=idempotency_key)
+
+    async def human_preferences(
+        self,
+        *,
+        pair: str | None = None,
+        round: str | None = None,  # noqa: A002 - its name in the API
+        run: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> AsyncGenerator[StoredPreference, None]:
+        """The preferences of people about these, in the order in which they came in."""
+        wanted = preference_filter(pair, round, run, rater)
+        async with aclosing(self._connection.human_preferences(page=RATING_PAGE, **wanted)) as pages:
+            async for page in pages:
+                for one in read_all(StoredPreference, page):
+                    yield one
+
+    async def remove_preferences(
+        self,
+        *,
+        pair: str | None = None,
+        round: str | None = None,  # noqa: A002 - its name in the API
+        run: str | HasId | None = None,
+        rater: str | None = None,
+    ) -> int:
+        """Removes the preferences of people about these, of which one must be named, and returns their number."""
+        params = preference_filter(pair, round, run, rater)
+        answer = read_object(await self._connection.request("DELETE", HUMAN, params=params, again=False))
+        return number_of(answer, "removed")
+
+    def open_preference_round(
+        self,
+        runs: Iterable[str | HasId],
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[RoundSize],
+    ) -> Coroutine[Any, Any, PreferenceRound]:
+        """Opens a round in which people see two of the runs' responses to an item side by side: `items` pairs."""
+        asked = {"kind": "preference", "runs": [id_of(run) for run in runs], "name": name, **options}
+        return self._create(PreferenceRound, PAIR_ROUNDS, asked, idempotency_key)
+
+    async def preference_rounds(self) -> Sequence[PreferenceRound]:
+        """The newest rounds of preferences."""
+        answer = read_object(await self._connection.request("GET", PAIR_ROUNDS))
+        return read_all(PreferenceRound, answer.get("items"))
+
+    async def preference_round(self, round_id: str) -> PreferenceRound:
+        """A round of preferences as it is now."""
+        return await self._get(PreferenceRound, f"{PAIR_ROUNDS}/{part(round_id)}")
+
+    async def preference_round_items(self, round_id: str) -> Sequence[PairItem]:
+        """The pairs that the round drew, with their names and the probability of each."""
+        answer = read_object(await self._connection.request("GET", f"{PAIR_ROUNDS}/{part(round_id)}/items"))
+        return read_all(PairItem, answer.get("items"))
+
+    async def preference_round_agreement(self, round_id: str) -> PairAgreement:
+        """How far the round's raters agree."""
+        return await self._get(PairAgreement, f"{PAIR_ROUNDS}/{part(round_id)}/agreement")
+
+    def close_preference_round(self, round_id: str) -> Coroutine[Any, Any, PreferenceRound]:
+        """Gives nothing more out."""
+        return self._post(PreferenceRound, f"{PAIR_ROUNDS}/{part(round_id)}/close", {})
+
     async def exclusions(self) -> Sequence[Exclusion]:
         """The raters and rounds that are left out, oldest first."""
         answer = read_object(await self._connection.request("GET", EXCLUSIONS))
@@ -854,6 +942,13 @@ def rating_filter(
 ) -> dict[str, str]:
     """The query that names these ratings."""
     return chosen(item=item, evaluation=evaluation, batch=None if batch is None else id_of(batch), rater=rater)
+
+
+def preference_filter(
+    pair: str | None, round_id: str | None, run: str | HasId | None, rater: str | None
+) -> dict[str, str]:
+    """The query that names these preferences."""
+    return chosen(pair=pair, round=round_id, run=None if run is None else id_of(run), rater=rater)
 
 
 def list_results(run: Results) -> Iterable[Any]:
@@ -1041,6 +1136,15 @@ class Client(Blocking):
     round_items = blocking(AsyncClient.round_items)
     round_figures = blocking(AsyncClient.round_figures)
     close_round = blocking(AsyncClient.close_round)
+    add_preferences = blocking(AsyncClient.add_preferences)
+    human_preferences = iterating(AsyncClient.human_preferences)
+    remove_preferences = blocking(AsyncClient.remove_preferences)
+    open_preference_round = blocking(AsyncClient.open_preference_round)
+    preference_rounds = blocking(AsyncClient.preference_rounds)
+    preference_round = blocking(AsyncClient.preference_round)
+    preference_round_items = blocking(AsyncClient.preference_round_items)
+    preference_round_agreement = blocking(AsyncClient.preference_round_agreement)
+    close_preference_round = blocking(AsyncClient.close_preference_round)
     exclude = blocking(AsyncClient.exclude)
     include = blocking(AsyncClient.include)
     exclusions = blocking(AsyncClient.exclusions)

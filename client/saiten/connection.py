@@ -24,6 +24,8 @@ from saiten.waiting import WaitingTransport, is_final, read_object
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ROUNDS = "/v1/ratings/rounds"
+PAIR_ROUNDS = "/v1/rounds"
+HUMAN = "/v1/preferences/human"
 EXCLUSIONS = "/v1/ratings/exclusions"
 
 CONNECT_SECONDS = 10.0
@@ -224,14 +226,30 @@ class Connection:
 
     async def ratings(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
         """Pages of ratings in the order in which they came in."""
+        async for found in self._pages("/v1/ratings", page, query, read_rating):
+            yield found
+
+    async def _pages(
+        self, path: str, page: int, query: Mapping[str, str], reading: Callable[[bytes], Object]
+    ) -> AsyncGenerator[list[Object], None]:
         asked = {**query, "limit": str(page)}
         while True:
-            response = await self.request("GET", "/v1/ratings", params=asked)
-            yield [read_rating(line) for line in response.content.split(b"\n") if line.strip()]
+            response = await self.request("GET", path, params=asked)
+            yield [reading(line) for line in response.content.split(b"\n") if line.strip()]
             cursor = response.headers.get("x-next-cursor")
             if cursor is None:
                 return
             asked["cursor"] = cursor
+
+    async def human_preferences(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
+        """Pages of what people prefer, in the order in which it came in."""
+        async for found in self._pages(HUMAN, page, query, read_preference):
+            yield found
+
+    async def open_preference_round(self, options: Mapping[str, Any]) -> Object:
+        """A new round of preferences of the runs that the options name."""
+        content = json.dumps({"kind": "preference", **options}).encode()
+        return read_object(await self.request("POST", PAIR_ROUNDS, content=content, headers=once(JSON)))
 
     async def open_round(self, options: Mapping[str, Any]) -> Object:
         """A new rating round of the batch that the options name."""
@@ -428,13 +446,28 @@ def read_list(answer: Object, name: str) -> list[Object]:
 
 def read_rating(line: bytes) -> Object:
     """A line of ratings."""
+    found = read_one(line)
+    if not isinstance(found.get("ratings"), dict):
+        raise AnswerInvalid(tell("the service's answer holds no ratings; is it of this client's version?"))
+    return found
+
+
+def read_preference(line: bytes) -> Object:
+    """A line of preferences."""
+    found = read_one(line)
+    if "preference" not in found:
+        name = "preference"
+        raise AnswerInvalid(tell("the service's answer has no {name}; is it of this client's version?", name=name))
+    return found
+
+
+def read_one(line: bytes) -> Object:
+    """The object of a line; empty where there is none."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("ratings"), dict):
-        raise AnswerInvalid(tell("the service's answer holds no ratings; is it of this client's version?"))
-    return found
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def may_pass(error: ServiceRefused) -> bool:

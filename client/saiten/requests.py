@@ -156,13 +156,18 @@ class AnalysisOptions(TypedDict, total=False):
     records: bool
 
 
-class RoundOptions(TypedDict, total=False):
-    """What a rating round draws, and for how many raters."""
+class RoundSize(TypedDict, total=False):
+    """How much a round draws, and for how many raters."""
 
     items: int
     raters_per_item: int
     items_per_rater: int | None
     seed: int
+
+
+class RoundOptions(RoundSize, total=False):
+    """What a rating round draws, and for how many raters."""
+
     choose: Literal["random", "informative", "stratified", "chosen"]
     positions: Sequence[int]
     aspect: str | None

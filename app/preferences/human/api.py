@@ -68,9 +68,9 @@ class PreferencesAdded(BaseModel):
 
 
 def filter_of(
-    pair: str | None = None,
-    round: str | None = None,  # noqa: A002 - its name in the API
-    run: str | None = None,
+    pair: Annotated[str | None, Query(description="the pair's name")] = None,
+    round: Annotated[str | None, Query(description="the round that drew the pair")] = None,  # noqa: A002 - its name in the API
+    run: Annotated[str | None, Query(description="a batch: preferences of its responses")] = None,
     rater: str | None = None,
 ) -> PreferenceFilter:
     """A FastAPI dependency that reads the filter from the query."""

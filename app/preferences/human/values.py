@@ -67,10 +67,12 @@ class HumanPreference(Value):
     not made by a person and never count as people's.
     """
 
-    pair: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    pair: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="a preference of the judge's (`pr_…`), or a pair of a round (`rr_….N`)"
+    )
     context: Context | None = None
-    first: Side | None = None
-    second: Side | None = None
+    first: Side | None = Field(default=None, description="one of the two, where no `pair` names them")
+    second: Side | None = Field(default=None, description="the other")
     dialogue: DialogueId | None = Field(default=None, description="the dialogue that a given context is of")
     rater: RaterId
     preference: Choice = Field(description="of the two as they are named here, whatever the order in which they stood")
@@ -135,14 +137,14 @@ def digest_opening(dialogue: str | None, turns: Sequence[Utterance]) -> str:
 class StoredPreference(Value):
     """A preference as it is kept. Texts that the project no longer keeps are null."""
 
-    pair: str | None
-    round: str | None = Field(description="the round in which the rater saw the pair")
+    pair: str | None = Field(description="the pair's name; null where it came with its texts")
+    round: str | None = Field(description="the round that drew the pair")
     context: Any = None
-    first: Any = None
-    second: Any = None
+    first: Any = Field(default=None, description="one of the two, as it came")
+    second: Any = Field(default=None, description="the other")
     rater: str
-    preference: Choice
-    shown: Annotated[tuple[Choice, ...], listed()]
+    preference: Choice = Field(description="of the two as the pair names them")
+    shown: Annotated[tuple[Choice, ...], listed()] = Field(description="the order in which the rater saw them")
     reason: str | None = None
     simulated: bool = False
     created_at: Annotated[datetime, Field(strict=False)]

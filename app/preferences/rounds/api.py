@@ -28,12 +28,12 @@ ROUND_BODY = reads({JSON: form(PairOptions, ROUND)}, repeatable=True)
 class PreferenceRound(BaseModel):
     """A round of preferences as it is now."""
 
-    id: str
+    id: str = Field(description="the round's id, `rr_…`")
     options: PairOptions = Field(description="as asked for")
     drawn: int = Field(description="pairs that were drawn, without those erased since")
     created_at: datetime
     closed_at: datetime | None = Field(description="null while pairs are handed out")
-    progress: RoundProgress
+    progress: RoundProgress = Field(description="how far it is, in pairs")
     address: str = Field(description="path of the page on which people compare")
 
 
@@ -87,44 +87,50 @@ async def list_preference_rounds(
 
 
 @router.get(
-    "/{round_id}", summary="Look at a round of preferences", responses={200: {"model": PreferenceRound}, **PROBLEMS}
+    "/{preference_round_id}",
+    summary="Look at a round of preferences",
+    responses={200: {"model": PreferenceRound}, **PROBLEMS},
 )
-async def read_preference_round(request: Request, container: Serving, round_id: str) -> Response:
+async def read_preference_round(request: Request, container: Serving, preference_round_id: str) -> Response:
     """Its options, and how far it is."""
     refuse_other_queries(request)
-    found = await container.ratings.pairs.find(request.state.project, round_id)
+    found = await container.ratings.pairs.find(request.state.project, preference_round_id)
     return answer_json(await describe(request, container, found))
 
 
-@router.get("/{round_id}/items", summary="Read the pairs of a round", responses={200: {"model": PairItems}, **PROBLEMS})
-async def read_preference_round_items(request: Request, container: Serving, round_id: str) -> Response:
+@router.get(
+    "/{preference_round_id}/items",
+    summary="Read the pairs of a round",
+    responses={200: {"model": PairItems}, **PROBLEMS},
+)
+async def read_preference_round_items(request: Request, container: Serving, preference_round_id: str) -> Response:
     """Each pair with its name and the probability with which it was drawn, in the round's order."""
     refuse_other_queries(request)
-    found = await container.ratings.pairs.items(request.state.project, round_id)
+    found = await container.ratings.pairs.items(request.state.project, preference_round_id)
     return answer_json(PairItems(items=[*found]))
 
 
 @router.get(
-    "/{round_id}/agreement",
+    "/{preference_round_id}/agreement",
     summary="Read how far the raters of a round agree",
     responses={200: {"model": PairAgreement}, **PROBLEMS},
 )
-async def read_preference_round_agreement(request: Request, container: Serving, round_id: str) -> Response:
+async def read_preference_round_agreement(request: Request, container: Serving, preference_round_id: str) -> Response:
     """Chance-corrected agreement over pairs with two raters or more, and whether raters follow the order in which
     responses stood. Excluded raters are left out."""
     refuse_other_queries(request)
-    return tell_value(request, await container.ratings.pairs.agreement(request.state.project, round_id))
+    return tell_value(request, await container.ratings.pairs.agreement(request.state.project, preference_round_id))
 
 
 @router.post(
-    "/{round_id}/close",
+    "/{preference_round_id}/close",
     summary="Close a round of preferences",
     responses={200: {"model": PreferenceRound}, **PROBLEMS},
 )
-async def close_preference_round(request: Request, container: Serving, round_id: str) -> Response:
+async def close_preference_round(request: Request, container: Serving, preference_round_id: str) -> Response:
     """Hands nothing more out. What raters have in hand they may still compare; a closed round is unchanged."""
-    await container.ratings.pairs.find(request.state.project, round_id)
-    closed = await container.ratings.rounds.close(request.state.project, round_id)
+    await container.ratings.pairs.find(request.state.project, preference_round_id)
+    closed = await container.ratings.rounds.close(request.state.project, preference_round_id)
     return answer_json(await describe(request, container, closed))
 
 

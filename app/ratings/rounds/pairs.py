@@ -307,11 +307,11 @@ CODES: Mapping[Preference, float] = {"first": 1.0, "tie": 0.0, "second": -1.0}
 class RunTally(Value):
     """How often the responses of one run were preferred to those of another."""
 
-    first: str
-    second: str
-    first_preferred: int
-    second_preferred: int
-    ties: int
+    first: str = Field(description="the batch of the first response")
+    second: str = Field(description="the batch of the second response")
+    first_preferred: int = Field(description="how often the first was preferred")
+    second_preferred: int = Field(description="how often the second was preferred")
+    ties: int = Field(description="how often neither was")
 
 
 class PairAgreement(Telling):
@@ -319,14 +319,14 @@ class PairAgreement(Telling):
     more; `undefined` says why there is none."""
 
     pairs: int = Field(description="pairs with a preference")
-    raters: int
-    preferences: int
+    raters: int = Field(description="people with a preference")
+    preferences: int = Field(description="preferences that the figures are of")
     repeated: int = Field(description="pairs with the preferences of two raters or more")
     unanimous: int = Field(description="of these, pairs whose raters all agree")
     agreed: float | None = Field(description="of two raters of one pair, how many agree, as a share")
     krippendorff_alpha: float | None = Field(description="ordinal: a tie stands between the two")
     cohen_kappa: float | None = Field(description="mean over all pairs of raters; values are labels")
-    fleiss_kappa: float | None
+    fleiss_kappa: float | None = Field(description="of all raters at once; values are labels")
     shown_first: float | None = Field(
         description="of preferences that are no ties, those for what was shown first, as a share: far from one half "
         "raters follow the order"

@@ -512,11 +512,37 @@ def open_round(batch: str, url: str | None, judges: tuple[str, ...], **options: 
         click.echo(f"saiten: {opened['note']}", err=True)
 
 
-async def post_round(asked: dict[str, Any], url: str | None) -> dict[str, Any]:
+@command.command("pairs")
+@click.argument("runs", metavar="BATCH BATCH…", nargs=-1, required=True)
+@click.option("--name", required=True, metavar="NAME", help="The round's name, which raters see.")
+@click.option("--items", type=int, metavar="N", help="How many pairs people compare (100).")
+@click.option("--raters-per-item", type=int, metavar="N", help="How many raters each pair gets (3).")
+@click.option("--items-per-rater", type=int, metavar="N", help="How many pairs one rater gets at most (all).")
+@click.option("--seed", type=int, metavar="N", help="The same draws the same pairs (0).")
+@URL
+def open_pairs(runs: tuple[str, ...], url: str | None, **options: Any) -> None:
+    """Open a round in which people compare the responses of two or more batches side by side, blind.
+
+    Each two batches get the same number of pairs, from the items that both have. Exit 0: opened; 2: bad usage; 3: could
+    not run.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    opened = asyncio.run(post_round({"runs": list(runs), **given}, url, pairs=True))
+    click.echo(
+        tell(
+            "{id}: {drawn} pairs; people compare them on the service's page {address}",
+            id=opened.get("id"),
+            drawn=opened.get("drawn"),
+            address=opened.get("address"),
+        )
+    )
+
+
+async def post_round(asked: dict[str, Any], url: str | None, *, pairs: bool = False) -> dict[str, Any]:
     """The opened round. Raises UsageError, SaitenError."""
     async with open_service(url, NO_JUDGE) as client:
         try:
-            return await client.open_round(asked)
+            return await (client.open_preference_round(asked) if pairs else client.open_round(asked))
         except ServiceRefused as error:
             if error.status == UNFIT:
                 raise click.UsageError(error.detail) from None

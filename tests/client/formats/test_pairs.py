@@ -209,7 +209,7 @@ def test_the_command_converts_and_reports(tmp_path: Path) -> None:
     done = convert(str(path), "--to", "ranking")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["winner"] == "a"
-    assert "1 comparisons from 2 rows" in done.stderr
+    assert "1 comparison from 2 rows" in done.stderr
     assert "item 2" in done.stderr
     target = tmp_path / "out.jsonl"
     done = convert(str(path), "--from", "lmarena", "--to", "mt-bench-pairs", "--output", str(target))

@@ -40,6 +40,9 @@ NOTHING = {
     "link_id": "ln_0",
     "gate_id": "ga_0",
     "round_id": "rr_0",
+    "preference_round_id": "rr_0",
+    "preference_id": "pr_0",
+    "run_id": "ba_0",
 }
 """Those that do, and ids of which there are none."""
 
@@ -136,12 +139,29 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
         "conversation_id": conversation.json()["id"],
         "batch_id": ids[0],
         "link_id": link.json()["id"],
-        "round_id": "rr_0",
+        **{name: NOTHING[name] for name in ("round_id", "preference_round_id", "preference_id", "run_id")},
     }
     if not with_round:
         return made
     opened = await client.post(ROUNDS, json={"batch": ids[0], "name": "a"}, headers=key)
-    return {**made, "round_id": opened.json()["id"]}
+    return {**made, "round_id": opened.json()["id"], **await make_pairs(client, key, ids[0])}
+
+
+async def make_pairs(client: httpx.AsyncClient, key: Header, batch: str) -> dict[str, str]:
+    """Ids of a comparison by the judge, of a preference run and of a round of preferences."""
+    items = [{**BATCH["items"][0], "response": "別の応答です。"}]
+    other = (await client.post("/v1/batches", json={**BATCH, "items": items}, headers=key)).json()["id"]
+    await wait_for(client, other, headers=key)
+    runs, sides = [batch, other], {"first": {"response": "はい。"}, "second": {"response": "いいえ。"}}
+    asked = {"rubric": "ja-dialogue", "context": SAID["context"], **sides}
+    preference = await client.post("/v1/preferences", json=asked, headers=key)
+    compared = await client.post("/v1/preference-runs", json={"name": "a", "runs": runs}, headers=key)
+    opened = await client.post("/v1/rounds", json={"kind": "preference", "runs": runs, "name": "a"}, headers=key)
+    return {
+        "preference_id": preference.json()["id"],
+        "run_id": compared.json()["id"],
+        "preference_round_id": opened.json()["id"],
+    }
 
 
 async def test_an_id_of_another_project_is_unknown(client: httpx.AsyncClient, tmp_path: Path) -> None:
@@ -171,6 +191,9 @@ def bodies(ids: dict[str, str]) -> dict[Operation, list[dict[str, Any]]]:
         Operation("POST", "/v1/analyses/{name}"): [{"batch": batch}],
         Operation("POST", ROUNDS): [{"batch": batch, "name": "a"}],
         Operation("PUT", "/v1/baselines/{name}"): [{"batch": batch}],
+        Operation("POST", "/v1/rounds"): [{"kind": "preference", "runs": [batch, "ba_1"], "name": "a"}],
+        Operation("POST", "/v1/preference-runs"): [{"name": "a", "runs": [batch, "ba_1"]}],
+        Operation("POST", "/v1/preference-runs/estimates"): [{"name": "a", "runs": [batch, "ba_1"]}],
         RATES: [
             {"batch": batch, "item": "1", **rating},
             {"evaluation": evaluation, **rating},

@@ -22,6 +22,7 @@ MOST_TOLD = 12
 MOST_LINE = 20_000
 OTHERS = "(other fields)"
 ROW, ROWS = mark("{count:,} row"), mark("{count:,} rows")
+COMPARISON, COMPARISONS = mark("{count:,} comparison"), mark("{count:,} comparisons")
 
 
 @dataclass
@@ -89,7 +90,8 @@ class Report:
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
         if self.comparisons:
-            yield tell("{count:,} comparisons from {rows}", count=self.comparisons, rows=tell_rows(self.rows))
+            compared = tell(COMPARISON if self.comparisons == 1 else COMPARISONS, count=self.comparisons)
+            yield tell("{items} from {rows}", items=compared, rows=tell_rows(self.rows))
         else:
             yield tell("{items} from {rows}", items=tell_items(self.items), rows=tell_rows(self.rows))
         if self.unwanted:
