@@ -55,6 +55,7 @@ from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
 from saiten_server.preferences.human.service import HumanPreferences
 from saiten_server.preferences.human.store import HumanPreferenceStore
+from saiten_server.preferences.runs.rounds import Rounds
 from saiten_server.preferences.runs.service import PreferenceRunService
 from saiten_server.preferences.runs.store import SourceStore
 from saiten_server.preferences.store import PreferenceStore
@@ -199,6 +200,7 @@ async def open_container(
         batches, pairs, worker = open_batches(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
+        preferences = open_preferences(engine, batches, pairs, worker)
         audit, encoder = AuditLog(engine), registry.find_encoder(settings)
         ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments, quota=quota)
         yield Container(
@@ -224,9 +226,7 @@ async def open_container(
             pauses=pauses,
             services={
                 **open_all(settings, Ground(settings, engine, cache, quota, instruments.now, new_id), instruments),
-                PreferenceRunService: PreferenceRunService(
-                    pairs, batches.store, SourceStore(engine), PreferenceStore(engine)
-                ),
+                PreferenceRunService: preferences,
             },
         )
 
@@ -314,6 +314,23 @@ def open_batches(
     )
     pairs = replace(batches, store=open_store(unit="pair"), new_id=partial(new_batch_id, "pf_"))
     return batches, pairs, worker
+
+
+def open_preferences(
+    engine: AsyncEngine, batches: BatchService, pairs: BatchService, worker: BatchWorker
+) -> PreferenceRunService:
+    """The service of preference runs, whose rounds the worker goes on with."""
+    preferences = PreferenceRunService(pairs, batches.store, SourceStore(engine), PreferenceStore(engine))
+    rounds = Rounds(
+        worker.store,
+        preferences.looks,
+        preferences.sources,
+        preferences.open_source,
+        limit=pairs.limits.batch_items,
+        quota=pairs.quota,
+    )
+    worker.grow = rounds.advance
+    return preferences
 
 
 def list_chores(settings: Settings, engine: AsyncEngine, instruments: ScoringContext) -> list[Chore]:

@@ -226,14 +226,16 @@ class Connection:
 
     async def ratings(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
         """Pages of ratings in the order in which they came in."""
-        async for found in self._pages("/v1/ratings", page, query):
+        async for found in self._pages("/v1/ratings", page, query, read_rating):
             yield found
 
-    async def _pages(self, path: str, page: int, query: Mapping[str, str]) -> AsyncGenerator[list[Object], None]:
+    async def _pages(
+        self, path: str, page: int, query: Mapping[str, str], reading: Callable[[bytes], Object]
+    ) -> AsyncGenerator[list[Object], None]:
         asked = {**query, "limit": str(page)}
         while True:
             response = await self.request("GET", path, params=asked)
-            yield [read_rating(line) for line in response.content.split(b"\n") if line.strip()]
+            yield [reading(line) for line in response.content.split(b"\n") if line.strip()]
             cursor = response.headers.get("x-next-cursor")
             if cursor is None:
                 return
@@ -241,7 +243,7 @@ class Connection:
 
     async def human_preferences(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
         """Pages of what people prefer, in the order in which it came in."""
-        async for found in self._pages(HUMAN, page, query):
+        async for found in self._pages(HUMAN, page, query, read_preference):
             yield found
 
     async def open_preference_round(self, options: Mapping[str, Any]) -> Object:
@@ -444,13 +446,28 @@ def read_list(answer: Object, name: str) -> list[Object]:
 
 def read_rating(line: bytes) -> Object:
     """A line of ratings."""
+    found = read_one(line)
+    if not isinstance(found.get("ratings"), dict):
+        raise AnswerInvalid(tell("the service's answer holds no ratings; is it of this client's version?"))
+    return found
+
+
+def read_preference(line: bytes) -> Object:
+    """A line of preferences."""
+    found = read_one(line)
+    if "preference" not in found:
+        name = "preference"
+        raise AnswerInvalid(tell("the service's answer has no {name}; is it of this client's version?", name=name))
+    return found
+
+
+def read_one(line: bytes) -> Object:
+    """The object of a line; empty where there is none."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("ratings"), dict):
-        raise AnswerInvalid(tell("the service's answer holds no ratings; is it of this client's version?"))
-    return found
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def may_pass(error: ServiceRefused) -> bool:

@@ -219,6 +219,9 @@ async def test_a_table_of_items_alone_makes_the_badge_of_the_judge_that_rated_th
     own = saiten(*asked, "5", "--shared-with", opened.stdout.split(":")[0], folder=tmp_path)
     assert own.returncode == 2
     assert "a round of another batch" in own.stderr
+    alone = saiten("ratings", "pairs", batch, batch, "--name", "比較", folder=tmp_path)
+    assert alone.returncode == 2
+    assert "names a run twice" in alone.stderr
 
 
 def test_a_whole_file_is_said_to_be_simulated(tmp_path: Path) -> None:

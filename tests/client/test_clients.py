@@ -144,7 +144,8 @@ async def test_every_resource_is_asked(
 
     same = await client.prefer("はい。", "はい。", context=CONTEXT, metadata={"user": "u-2"})
     assert (await client.preference(same.id)).aspects["overall"].preference == "tie"
-    changed: list[Any] = [{**ITEMS[0], "response": "はい。"}, *ITEMS[1:]]
+    first: Any = ITEMS[0]
+    changed: list[Any] = [{**first, "response": "はい。"}, *ITEMS[1:]]
     other = await client.run(changed, metadata={"system": "bot-b"})
     assert (await client.estimate_preference_run([after, other])).candidates == 3
     summary = await client.compare_runs([after, other], name="pairs", budget_usd=1)
@@ -191,6 +192,18 @@ async def test_every_resource_is_asked(
     assert after_round.shared is not None
     assert (after_round.shared.round, after_round.shared.raters, after_round.shared.needed) == (opened.id, 0, 15)
     assert (await client.round_figures(after_round.id, margin=0.2, looks="any")).margin == 0.2
+    side_by_side = await client.open_preference_round([after, other.id], "pairs", items=9, seed=1)
+    assert [one.id for one in await client.preference_rounds()] == [side_by_side.id]
+    assert (await client.preference_round(side_by_side.id)).progress.ratings == 0
+    pairs = await client.preference_round_items(side_by_side.id)
+    assert {(one.first, one.second) for one in pairs} == {(after.id, other.id)}
+    said = [{"pair": pairs[0].pair, "rater": f"r{n}", "preference": "first"} for n in (1, 2)]
+    assert (await client.add_preferences(said)).added == 2
+    kept = await client.human_preferences(round=side_by_side.id)
+    assert [(one.rater, one.preference) for one in kept] == [("r1", "first"), ("r2", "first")]
+    assert (await client.preference_round_agreement(side_by_side.id)).unanimous == 1
+    assert await client.remove_preferences(rater="r2", run=after.asked) == 1
+    assert (await client.close_preference_round(side_by_side.id)).closed_at is not None
     assert (await client.exclude(rater="r1"), await client.exclude(rater="r1")) == (True, False)
     assert [exclusion.rater for exclusion in await client.exclusions()] == ["r1"]
     assert (await client.include(rater="r1"), await client.include(rater="r1")) == (True, False)

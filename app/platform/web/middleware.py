@@ -29,7 +29,14 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 SENDING = ("/v1/traces", "/v1/logs")
 """The only routes of a key that may only send."""
 
-ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/", "/v1/validations/")
+ASKING = (
+    "/v1/estimates",
+    "/v1/preference-runs/estimates",
+    "/v1/comparisons",
+    "/v1/gates",
+    "/v1/analyses/",
+    "/v1/validations/",
+)
 """POST routes that only read: the body holds the question."""
 
 OWN_ID = re.compile(r"[a-z]{2,3}_[0-9a-f]{12,40}|[0-9]{1,12}")

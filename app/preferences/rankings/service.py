@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 
@@ -23,6 +23,9 @@ from saiten_server.runs.summary import SYSTEM
 MOST_READ, MOST_RUNS = 200, 20
 """Runs of a name among which the newest of each system are looked for, and systems of a leaderboard."""
 
+MOST_CASES = 200
+"""Items of two systems on a page."""
+
 MOST_RUN_RESULTS = 200_000
 """Results of all runs together; of twenty runs each makes up to 19 preferences."""
 
@@ -39,6 +42,7 @@ class RankingService:
     frames: FrameStore
     preferences: PreferenceStore
     people: HumanPreferenceStore
+    pairs: BatchStore
 
     async def prepare(self, project: str, request: RankingRequest) -> RankingWork:
         """The ranking of what the request names."""
@@ -116,6 +120,38 @@ class RankingService:
 
         return work
 
+    async def mark(self, project: str, run: str, name: str) -> Hashable:
+        """A value that changes whenever the leaderboard may."""
+        said = await self.people.mark(project)
+        if run:
+            found = await self.pairs.find(project, run)
+            if found is None:
+                raise NotFound(Message("preference-run-not-found"))
+            return said, found.status, found.counts.model_dump_json()
+        return said, tuple(one.id for one in await self.find_newest(project, name))
+
+    async def list_cases(self, project: str, run: str, systems: tuple[str, str]) -> tuple[list[PairCase], int]:
+        """The first MOST_CASES items of two systems, what the judge decided against the first of them first, and how
+        many there are. Raises NotFound for systems that are not in the run."""
+        plan = await self.preferences.find_plan(project, run)
+        if not {*systems} <= {*plan.systems} or systems[0] == systems[1]:
+            raise NotFound(Message("ranking-no-preferences"))
+        found: dict[str, list[ShownPair]] = {}
+        for one in await self.preferences.read_looks(project, run, plan.aspects[0]):
+            if {one.first, one.second} == {*systems}:
+                found.setdefault(one.item, []).append(one)
+        cases = sorted((judge_case(item, looks, systems) for item, looks in found.items()), key=PairCase.sort_key)
+        batches = [plan.runs[plan.systems.index(system)] for system in systems]
+        places = [{item: at for at, item in (await self.frames.read_items(project, one)).items()} for one in batches]
+        shown = cases[:MOST_CASES]
+        for case in shown:
+            case.links.extend(
+                f"/runs/{one}/items/{place[case.item]}"
+                for one, place in zip(batches, places, strict=True)
+                if case.item in place
+            )
+        return shown, len(cases)
+
     async def find_newest(self, project: str, name: str) -> list[Batch]:
         """The newest completed run of each system of the name that was scored as the newest of all. Raises NotFound
         where there are not two."""
@@ -171,6 +207,32 @@ def rank_text(request: RankingRequest, body: bytes, *, csv: bool) -> Ranking:
     return rank_preferences(pairs, request, notes)
 
 
+@dataclass(frozen=True)
+class PairCase:
+    """One item of two systems: how the first of them fared in each look (1 won, 0.5 tied, 0 lost), and the pages of
+    both responses."""
+
+    item: str
+    scores: tuple[float, ...]
+    links: list[str]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.scores) / len(self.scores)
+
+    def sort_key(self) -> tuple[float, str]:
+        return self.mean, self.item
+
+
+def judge_case(item: str, looks: Sequence[ShownPair], systems: tuple[str, str]) -> PairCase:
+    """What was said of one item."""
+    scores = []
+    for one in looks:
+        ahead = one.first == systems[0]
+        scores.append(0.5 if one.choice == "tie" else float((one.choice == "first") == ahead))
+    return PairCase(item, tuple(scores), [])
+
+
 def ways_of(run: Batch) -> frozenset[tuple[tuple[str, str], ...]]:
     """In which ways the results of a run were made, as far as these can change a score."""
     return frozenset(tuple(sorted(read_comparable(line).items())) for line in run.signatures)
@@ -179,4 +241,10 @@ def ways_of(run: Batch) -> frozenset[tuple[tuple[str, str], ...]]:
 def open_service(ground: Ground) -> RankingService:
     """The service on what all capabilities stand on."""
     engine = ground.engine
-    return RankingService(BatchStore(engine), FrameStore(engine), PreferenceStore(engine), HumanPreferenceStore(engine))
+    return RankingService(
+        BatchStore(engine),
+        FrameStore(engine),
+        PreferenceStore(engine),
+        HumanPreferenceStore(engine),
+        BatchStore(engine, unit="pair"),
+    )

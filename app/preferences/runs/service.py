@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from saiten.core.messages import Message
@@ -17,11 +18,13 @@ from saiten_server.core.batch import (
     KeyedAnswer,
     PairPlaces,
     PairPlan,
+    PairRound,
     PairRunOptions,
     plan_of,
 )
 from saiten_server.core.errors import InvalidRequest, NotFound, RunsUnfit, SignatureMismatch, TextsErased
 from saiten_server.core.signature import read_comparable
+from saiten_server.preferences.runs.rounds import choose_first
 from saiten_server.preferences.runs.store import ItemPlace, SourceStore
 from saiten_server.preferences.runs.summary import count_choices
 from saiten_server.preferences.runs.values import PreferenceRun, PreferenceRunRequest, PreferenceSummary
@@ -40,6 +43,9 @@ BLOCK_PAIRS = 1_000
 ESTIMATED_PAIRS = 200
 """Pairs whose texts are in memory together while a run is estimated."""
 
+MOST_PLANNED = 2_000_000
+"""Pairs of a plan before a budget takes some of them: a hundred megabytes."""
+
 PAIR_BYTES = 150
 """What the places of a pair take: it has no text."""
 
@@ -53,6 +59,8 @@ class PairSource:
     runs: SourceStore
     batches: BatchStore
     ids_given: bool
+    first: int = 0
+    """The position of the first pair, in a run that has some already."""
 
     @property
     def candidates(self) -> int:
@@ -79,6 +87,11 @@ class PairSource:
             block = await self._read(range(start, min(start + ESTIMATED_PAIRS, len(self.plan))))
             yield await self.batches.show_pairs("", block, self.options)
 
+    async def read_rows(self, rows: Sequence[int], first: int) -> list[tuple[Entry, Candidate]]:
+        """These pairs of the plan, from the position `first` of a run on."""
+        chosen = replace(self, plan=self.plan.take(rows), first=first)
+        return [one async for block in chosen.stored_blocks("") for one in block]
+
     async def _read(self, numbers: range) -> list[tuple[Entry, Candidate]]:
         own = slice(numbers.start, numbers.stop)
         owners, runs, positions = (
@@ -92,7 +105,7 @@ class PairSource:
         if any(position not in items[run] for run, position in owners):
             raise NotFound(Message("run-erased-meanwhile"))
         return [
-            place_pair(number, items[run][position], pair, places)
+            place_pair(self.first + number, items[run][position], pair, places)
             for number, (run, position), pair, places in zip(numbers, owners, runs, positions, strict=True)
         ]
 
@@ -124,30 +137,31 @@ class PreferenceRunService:
         name = settle_rubric(asked, runs)
         rubric = self.pairs.instruments.rubrics.get(name)
         refuse_unfit(asked, runs, whole=rubric.unit == "conversation")
+        limits = self.pairs.limits
+        # Before anything is read: of a plan each pair is in memory, and of an active run all that it may choose from.
+        refuse_many(runs, baseline, 2 * limits.batch_items if asked.pairs == "active" else MOST_PLANNED)
         responses = [await self.sources.read_responses(run.id, whole=rubric.unit == "conversation") for run in runs]
         calls = 2 if asked.orders == "both" else 1
         most = None if asked.budget_calls is None else asked.budget_calls // (calls * asked.judge.samples)
         from saiten_server.preferences.runs.planning import plan_pairs
 
-        plan = await asyncio.to_thread(plan_pairs, responses, baseline, most)
+        rounds: tuple[PairRound, ...] = ()
+        plan = await asyncio.to_thread(plan_pairs, responses, baseline, None if asked.pairs == "active" else most)
         if not len(plan):
             reasons = ", ".join(f"{name} {count}" for name, count in plan.left_out.items()) or "-"
             raise RunsUnfit(Message("runs-without-pairs", reasons=reasons))
-        limits = self.pairs.limits
+        if asked.pairs == "active":
+            first = limits.batch_items if most is None else min(most, limits.batch_items)
+            plan, rounds = await asyncio.to_thread(choose_first, plan, name_systems(runs), calls, first)
         if len(plan) > limits.batch_items:
             raise InvalidRequest(Message("pairs-most", count=len(plan), maximum=limits.batch_items), pointer="/runs")
+        same = ("runs", "pairs", "baseline", "aspects", "orders", "budget_calls", "stop", "alpha")
         told = PairPlan(
-            runs=asked.runs,
+            **{each: getattr(asked, each) for each in same},
             systems=name_systems(runs),
-            pairs=asked.pairs,
-            baseline=asked.baseline,
-            aspects=asked.aspects,
-            orders=asked.orders,
-            budget_calls=asked.budget_calls,
-            stop=asked.stop,
-            alpha=asked.alpha,
             items=plan.items,
             calls=len(plan) * calls * asked.judge.samples,
+            rounds=rounds,
             left_out=plan.left_out,
         )
         same = ("name", "judge", "budget_usd", "mode", "provider_batch", "integrity", "deadline_hours", "metadata")
@@ -175,8 +189,18 @@ class PreferenceRunService:
         return add_plan(batch, source.options.pairs)
 
     async def estimate(self, source: PairSource) -> EstimateReport:
-        """What the run would take. Stores nothing, and calls nobody."""
+        """What the run would take. Stores nothing, and calls no one."""
         return await estimate(source, self.pairs.instruments)
+
+    async def open_source(self, options: PairRunOptions) -> PairSource:
+        """All pairs that the run of these options could have. What was erased since it was planned is left out."""
+        from saiten_server.preferences.runs.planning import plan_pairs
+
+        rubric = self.pairs.instruments.rubrics.get(options.rubric)
+        plan, whole = options.pairs, rubric.unit == "conversation"
+        responses = [await self.sources.read_responses(run, whole=whole) for run in plan.runs]
+        found = await asyncio.to_thread(plan_pairs, responses, None)
+        return PairSource(options, found, self.sources, self.batches, ids_given=True)
 
     async def tell(self, project: str, batch: Batch) -> PreferenceRun:
         """The run with what it compares."""
@@ -192,17 +216,30 @@ class PreferenceRunService:
         return await count_choices(batch, plan, self.looks.pages(run_id))
 
 
+def refuse_many(runs: Sequence[Batch], baseline: int | None, most: int) -> None:
+    """Raises InvalidRequest where there could be more pairs."""
+    totals = [run.counts.total for run in runs]
+    places = (
+        combinations(range(len(runs)), 2) if baseline is None else ((baseline, other) for other in range(len(runs)))
+    )
+    count = sum(min(totals[one], totals[other]) for one, other in places if one != other)
+    if count > most:
+        raise InvalidRequest(Message("pairs-most", count=count, maximum=most), pointer="/runs")
+
+
 def add_plan(batch: Batch, plan: PairPlan) -> PreferenceRun:
     """The batch as a preference run."""
     return PreferenceRun.model_construct(**{name: getattr(batch, name) for name in Batch.model_fields}, pairs=plan)
 
 
 def refuse_unready(asked: PreferenceRunRequest) -> None:
-    """Raises InvalidRequest for what cannot be chosen, and for a run against itself."""
-    if asked.pairs == "active":
-        raise InvalidRequest(Message("active-not-offered"), pointer="/pairs")
-    if asked.stop == "resolved":
-        raise InvalidRequest(Message("active-not-offered"), pointer="/stop")
+    """Raises InvalidRequest for what does not go together, and for a run against itself."""
+    if asked.stop == "resolved" and asked.pairs != "active":
+        raise InvalidRequest(Message("stop-needs-active"), pointer="/stop")
+    if asked.pairs == "active" and asked.mode != "live":
+        raise InvalidRequest(Message("active-is-live"), pointer="/mode")
+    if asked.pairs == "active" and len(asked.aspects) > 1:
+        raise InvalidRequest(Message("active-by-one-aspect"), pointer="/aspects")
     for place, run in enumerate(asked.runs):
         if run in asked.runs[:place]:
             raise InvalidRequest(Message("run-against-itself", run=run), pointer=f"/runs/{place}")
