@@ -26,7 +26,8 @@ def design_of(pairs: ShownPairs) -> np.ndarray:
     rows, found = np.arange(pairs.n), np.zeros((pairs.n, len(pairs.systems)))
     found[rows, pairs.first] = 1.0
     found[rows, pairs.second] = -1.0
-    return np.column_stack([found[:, 1:], *pairs.covariates.values()])
+    design: np.ndarray = np.column_stack([found[:, 1:], *pairs.covariates.values()])
+    return design
 
 
 def centre(values: np.ndarray) -> np.ndarray:
