@@ -58,7 +58,8 @@ class RankSets:
     @property
     def tied_with_best(self) -> Mask:
         """Which systems none is surely better than, shape (N,)."""
-        return np.logical_not(np.any(self.better, axis=0, keepdims=True))[0]
+        found: Mask = np.logical_not(np.any(self.better, axis=0, keepdims=True))[0]
+        return found
 
     @property
     def main(self) -> Strengths | None:

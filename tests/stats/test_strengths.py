@@ -31,8 +31,9 @@ def design_of(pairs: ShownPairs) -> np.ndarray:
 
 
 def centre(values: np.ndarray) -> np.ndarray:
-    found = np.concatenate([[0.0], values])
-    return found - found.mean()
+    found: np.ndarray = np.concatenate([[0.0], values])
+    centred: np.ndarray = found - found.mean()
+    return centred
 
 
 def test_without_order_effect_strengths_are_those_of_choix() -> None:
