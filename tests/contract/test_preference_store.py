@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,8 +15,17 @@ from saiten_server.core.batch import (
     any_request_of,
 )
 from saiten_server.core.errors import NotFound
-from saiten_server.core.evaluation import AspectPreference, OrderVerdict, Pair, PairSide, Record
+from saiten_server.core.evaluation import (
+    AspectPreference,
+    OrderVerdict,
+    Pair,
+    PairSide,
+    PreferenceRequest,
+    Record,
+    Unrated,
+)
 from saiten_server.core.redaction import is_covered
+from saiten_server.erasure.store import TextStore
 from saiten_server.preferences.runs.planning import plan_pairs
 from saiten_server.preferences.runs.service import PairSource
 from saiten_server.preferences.runs.store import SourceStore
@@ -23,6 +34,7 @@ from saiten_server.preferences.values import ShownPair
 from saiten_server.runs.intake import store_batch
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.work import FINISH, ChunkJob, FinishedCandidate, Work
+from saiten_server.scoring.store import EvaluationStore
 from tests.support.batches import LEASE, START
 from tests.support.records import make_record
 from tests.support.scored_batches import score_batch
@@ -163,3 +175,47 @@ async def test_a_run_grows_at_its_end_and_comes_to_its_end_again(engine: AsyncEn
     assert (found.status, found.counts.total, found.counts.scored) == ("completed", 6, 6)
     assert not await list_drift(engine)
     assert len(await SourceStore(engine).read_pairs("pf_1")) == 4
+
+
+async def test_retention_leaves_what_was_seen(engine: AsyncEngine, source: PairSource) -> None:
+    worker, later = BatchStore(engine, unit="any"), START + timedelta(days=40)
+    work = await worker.claim(ChunkJob("pf_1", 0), "w1", LEASE)
+    assert work is not None
+    await worker.commit("w1", judge(work), [work.job])
+    await worker.complete("pf_1")
+    texts = TextStore(engine, clock=lambda: later)
+    while await texts.redact("team", "drop", later, 100):
+        pass
+    assert len(await PreferenceStore(engine).read_looks("team", "pf_1", "overall")) == 8
+    [(_, candidate), *_] = await worker.candidates("pf_1", after=-1, limit=10)
+    assert candidate.pair is not None
+    assert candidate.shown is not None
+    assert all(is_covered(one.response) for one in candidate.shown)
+    assert not await list_drift(engine)
+
+
+async def test_the_texts_of_a_single_comparison_go_with_a_policy(engine: AsyncEngine) -> None:
+    store, later = EvaluationStore(engine), datetime.now(UTC) + timedelta(days=40)
+    request = PreferenceRequest.model_validate_json(
+        '{"context": ["週末は？"], "first": {"response": "海です。"}, "second": {"response": "はい。"}}'
+    )
+    missing = Unrated(reason="unparseable", detail="海です。")
+    aspect = AspectPreference(
+        preference=None,
+        position_dependent=False,
+        orders=(OrderVerdict(shown=("first", "second"), verdict=None, missing=missing),),
+    )
+    pair = Pair(first=PairSide(length=4), second=PairSide(length=3), aspects={"overall": aspect})
+    made = make_record("pr_1", pair=pair)
+    await store.save("team", Record.model_construct(evaluation=made.evaluation, request=request, trace=()))
+    assert await store.find("team", "pr_1") is None
+    found = await store.find("team", "pr_1", pair=True)
+    assert found is not None
+    assert found.request == request
+    await TextStore(engine, clock=lambda: later).redact("team", "drop", later, 100)
+    found = await store.find("team", "pr_1", pair=True)
+    assert found is not None
+    assert "海です" not in found.model_dump_json()
+    assert found.evaluation.pair is not None
+    assert found.evaluation.pair.first.length == 4
+    assert not await list_drift(engine)

@@ -188,7 +188,7 @@ class PreferenceRunService:
         return add_plan(batch, source.options.pairs)
 
     async def estimate(self, source: PairSource) -> EstimateReport:
-        """What the run would take. Stores nothing, and calls nobody."""
+        """What the run would take. Stores nothing, and calls no one."""
         return await estimate(source, self.pairs.instruments)
 
     async def open_source(self, options: PairRunOptions) -> PairSource:

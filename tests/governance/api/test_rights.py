@@ -22,7 +22,7 @@ SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "お�
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
 BATCH = {"rubric": "ja-dialogue", "relevance": None, "items": [{"id": "1", **SAID}]}
 
-ASKING = {"/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/{name}"} | {
+ASKING = {"/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/{name}", "/v1/analyses/ranking"} | {
     f"/v1/validations/{name}" for name in ("evaluations", "ratings", "gates")
 }
 """POST that a key may send which only reads."""
@@ -189,6 +189,7 @@ def bodies(ids: dict[str, str]) -> dict[Operation, list[dict[str, Any]]]:
         Operation("POST", "/v1/comparisons"): [{"baseline": batch, "candidate": batch}],
         Operation("POST", "/v1/gates"): [{"candidate": batch}, {"candidate": batch, "baseline": batch}],
         Operation("POST", "/v1/analyses/{name}"): [{"batch": batch}],
+        Operation("POST", "/v1/analyses/ranking"): [{"runs": [batch, "ba_1"]}],
         Operation("POST", ROUNDS): [{"batch": batch, "name": "a"}],
         Operation("PUT", "/v1/baselines/{name}"): [{"batch": batch}],
         Operation("POST", "/v1/rounds"): [{"kind": "preference", "runs": [batch, "ba_1"], "name": "a"}],

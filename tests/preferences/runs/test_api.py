@@ -12,7 +12,14 @@ import httpx
 
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.fake_provider_batch import FakeProviderBatch
-from tests.support.pair_judge import answer_with, is_of_pair, prefer_longer, prefer_shown_first
+from tests.support.pair_judge import (
+    always_tie,
+    answer_with,
+    is_of_pair,
+    prefer_longer,
+    prefer_shown_first,
+    use_other_words,
+)
 from tests.support.posted import make_context, wait_for
 from tests.support.serving import judged_by, serving
 
@@ -299,3 +306,18 @@ async def test_conversations_are_paired_by_their_ids_and_goals(tmp_path: Path) -
         assert lines["apart"]["error"]["code"] == "contexts-differ"
         summary = (await client.get(f"/v1/preference-runs/{run['id']}/summary")).json()
         assert summary["aspects"]["overall"]["second"] == 1
+
+
+async def test_an_active_run_ends_where_too_little_can_be_known(tmp_path: Path) -> None:
+    for number, pick in enumerate((prefer_longer, always_tie, use_other_words)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with (
+            FakeOpenAI(answer_with(pick)) as fake,
+            serving(folder, **judged_by(fake)) as client,
+        ):
+            runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+            run = await finish(client, {"runs": runs, "pairs": "active"})
+            assert run["counts"]["queued"] == 0
+            assert run["counts"]["total"] == 3
+            assert [one["resolved"] for one in run["pairs"]["rounds"]] == [[]]
