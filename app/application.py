@@ -80,7 +80,7 @@ def create_application(settings: Settings) -> FastAPI:
 
     async def find_runs(project: str, ids: Sequence[str]) -> list[Batch]:
         container: Container = application.state.container
-        # Of any kind: whoever opens a stream has found the run in the service of its kind.
+        # Of any kind: a stream is opened once its run was found in the service of its kind.
         return await container.worker.store.find_all(project, [run for run in ids if can_store(run)])
 
     # What routes and layers read; `container` and `stopping` are set at the start.

@@ -47,6 +47,7 @@ from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
 from saiten_server.preferences.human.service import HumanPreferences
 from saiten_server.preferences.human.store import HumanPreferenceStore
+from saiten_server.preferences.runs.rounds import Rounds
 from saiten_server.preferences.runs.service import PreferenceRunService
 from saiten_server.preferences.runs.store import SourceStore
 from saiten_server.preferences.store import PreferenceStore
@@ -192,6 +193,8 @@ async def open_container(
         batches, pairs, worker = open_batches(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
+        preferences = PreferenceRunService(pairs, batches.store, SourceStore(engine), PreferenceStore(engine))
+        worker.grow = Rounds(worker.store, preferences.looks, preferences.sources, preferences.open_source).advance
         audit, encoder = AuditLog(engine), registry.find_encoder(settings)
         ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments, quota=quota)
         yield Container(
@@ -217,9 +220,7 @@ async def open_container(
             pauses=pauses,
             services={
                 **open_services(Ground(settings, engine, cache, quota, instruments.now, new_id)),
-                PreferenceRunService: PreferenceRunService(
-                    pairs, batches.store, SourceStore(engine), PreferenceStore(engine)
-                ),
+                PreferenceRunService: preferences,
             },
         )
 

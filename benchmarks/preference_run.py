@@ -5,12 +5,13 @@
 
 The systems' own runs are scored first, by the same judge, which answers after a fixed time in a process of its own.
 Prints the seconds of plan, estimate and acceptance, the run's own time beside the judge's own (calls × latency ÷ calls
-in flight), and the most memory of the service's process before and after.
+in flight), what the service's process took of the CPU, and its most memory before and after.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 from datetime import datetime
@@ -57,6 +58,14 @@ def most_memory(made: Site) -> float:
     return int(peak.split()[1]) / 1024
 
 
+def cpu_seconds(made: Site) -> float:
+    """What the service's process has taken of the CPU."""
+    if made.service is None:
+        raise RuntimeError("the service does not run")
+    fields = Path(f"/proc/{made.service.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def timed(made: Site, address: str, body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
     """Seconds of a POST, and its answer."""
     started = time.perf_counter()
@@ -91,10 +100,13 @@ def measure(made: Site, runs: list[str]) -> None:
     seconds, accepted = timed(made, "/v1/preference-runs", body)
     total = accepted["counts"]["total"]
     print(f"accepted: {total:,} pairs in {seconds:.2f} s; {most_memory(made) - before:+.0f} MB")
+    spent = cpu_seconds(made)
     found = wait(made, f"/v1/preference-runs/{accepted['id']}")
     begun, ended = (datetime.fromisoformat(found[moment]) for moment in ("started_at", "finished_at"))
     took, own = (ended - begun).total_seconds(), report["calls"] * LATENCY_MS / 1000 / IN_FLIGHT
     print(f"run: {took:.1f} s, the judge's own {own:.1f} s, ratio {took / own:.2f}; counts {found['counts']}")
+    cpu = cpu_seconds(made) - spent
+    print(f"CPU of the service: {cpu:.1f} s, {1000 * cpu / total:.1f} ms a pair")
     print(f"most memory: {before:.0f} MB before, {most_memory(made):.0f} MB after")
     started = time.perf_counter()
     summary = made.client.get(f"/v1/preference-runs/{accepted['id']}/summary", timeout=600).json()

@@ -29,7 +29,11 @@ ABOUT = {
     "win-rates": mark("How often each system answers a context best."),
     "corrected": mark("What people would say, from a judge and some of their ratings."),
 }
-METRICS = mark("Measure responses: length, ROUGE, BERTScore, perplexity.")
+FURTHER = {
+    "ranking": mark("Rank systems by preferences."),
+    "metrics": mark("Measure responses: length, ROUGE, BERTScore, perplexity."),
+}
+"""What does not read ratings, in modules of its own."""
 
 MORE = {
     "agreement": mark(
@@ -234,10 +238,10 @@ def read_labels(text: str) -> dict[str, float]:
 
 
 class Analyses(click.Group):
-    """One subcommand per analysis, and `metrics`, which reads texts instead of ratings."""
+    """One subcommand per analysis, and those of FURTHER."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*ABOUT, "metrics"]
+        return [*ABOUT, *FURTHER]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "metrics":
@@ -245,11 +249,16 @@ class Analyses(click.Group):
 
             translate(metrics)
             return metrics
+        if cmd_name == "ranking":
+            from saiten_server.cli.analyze_ranking import command as ranking
+
+            translate(ranking)
+            return ranking
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(tell("Commands")):
-            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | {"metrics": METRICS}).items()])
+            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | FURTHER).items()])
 
 
 @click.group("analyze", cls=Analyses)

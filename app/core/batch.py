@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -109,6 +110,20 @@ BatchUnit = Literal["rating", "pair"]
 PairChoice = Literal["all", "baseline", "active"]
 
 
+class PairRound(Value):
+    """One round of an active preference run: `pairs` counts what it judges, by the places of two runs, and `resolved`
+    are those whose order is known after it, the better one first; null until it is judged."""
+
+    pairs: Annotated[
+        tuple[Annotated[tuple[int, int, int], Field(strict=False)], ...],
+        listed(),
+        Field(description="the places of two runs, and how many items of theirs the round judges"),
+    ]
+    resolved: Annotated[tuple[Annotated[tuple[int, int], Field(strict=False)], ...], listed()] | None = Field(
+        default=None, description="the places of two runs whose order is known, the better one first"
+    )
+
+
 class PairPlan(Value):
     """What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
     `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
@@ -127,6 +142,9 @@ class PairPlan(Value):
     alpha: float = 0.05
     items: int = 0
     calls: int = 0
+    rounds: Annotated[tuple[PairRound, ...], listed()] = Field(
+        default=(), exclude_if=not_, description="with `active`: what was chosen, round by round"
+    )
     left_out: dict[str, int] = Field(
         default_factory=dict,
         description="responses without a pair: `alone`, `failed`; and pairs that are none: `contexts` that differ, "
@@ -353,6 +371,14 @@ def pair_request_of(options: PairRunOptions, shown: tuple[Candidate, Candidate],
     )
 
 
+def have_one_goal(shown: tuple[Candidate, Candidate] | None) -> bool:
+    """Whether two conversations have one persona and goal; of responses, and of what is gone, it is not asked."""
+    if shown is None or None in {one.roles for one in shown}:
+        return True
+    first, second = shown
+    return (first.persona, first.goal) == (second.persona, second.goal)
+
+
 def side_of(candidate: Candidate) -> GivenSide:
     """A candidate as one of two."""
     said = candidate.conversation
@@ -475,6 +501,9 @@ def describe_failure(error: SaitenError) -> Failure:
     """The failure that the error is for a candidate."""
     return Failure(code=error.code, **in_english(error.message))
 
+
+APART = Failure(code="contexts-differ", **in_english(Message("candidates-apart")))
+"""Of a pair of conversations with other goals or personas."""
 
 EXPIRED = Failure(code="expired", **in_english(Message("candidate-expired")))
 

@@ -295,7 +295,8 @@ def describe_compared(aspect: Aspect, rubric: Rubric, language: str) -> str:
     lines = [frame.aspect.format(name=aspect.name[language], id=aspect.id), aspect.question[language]]
     if aspect.id == OVERALL:
         views = [one.name[language] for one in rubric.aspects if one.id != OVERALL]
-        return "\n".join([*lines, *([frame.overall_views.format(names=", ".join(views))] if views else [])])
+        told = ("、" if language == "ja" else ", ").join(views)
+        return "\n".join([*lines, *([frame.overall_views.format(names=told)] if views else [])])
     own = rubric.aspect(aspect.id)
     best = own.level(own.values[-1] if own.best is None else own.best)
     return "\n".join([*lines, frame.best.format(label=best.label[language], description=best.description[language])])

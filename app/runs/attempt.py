@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from saiten_server.core import errors
 from saiten_server.core.batch import (
+    APART,
     INTERNAL,
     AnyRequest,
     BatchOptions,
@@ -23,6 +24,7 @@ from saiten_server.core.batch import (
     Failure,
     any_request_of,
     describe_failure,
+    have_one_goal,
     parts_of,
     plan_of,
 )
@@ -218,7 +220,10 @@ async def attempt(
     with working_on(**ids), retries.trying() as trial:
         try:
             request = any_request_of(work.options, candidate)
-            outcome = await try_once(request, tools, scope, retries)
+            if have_one_goal(candidate.shown):
+                outcome = await try_once(request, tools, scope, retries)
+            else:
+                outcome = APART
             while isinstance(outcome, SaitenError):
                 if not retries.count(trial, service_of(outcome), work.job.batch, probe):
                     outcome = describe_failure(outcome)

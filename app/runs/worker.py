@@ -20,7 +20,7 @@ from math import fsum
 from typing import Any
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import INTERNAL
+from saiten_server.core.batch import INTERNAL, plan_of
 from saiten_server.core.errors import StoreError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from saiten_server.core.signature import describe_relevance, merge_paths, sign
@@ -171,7 +171,8 @@ def window_of(concurrency: int) -> int:
 class BatchWorker:
     """Works for the queue `queue` on the batches of `store`, as `owner`. `concurrency` is how many judge calls may be
     in flight; `instruments` are those of the batch lane. `own` are the ids of the only batches to work on; None for
-    all. `chores` run beside the work until it ends; a chore that fails ends the worker."""
+    all. `grow` adds the next candidates to a batch that chooses them by its results, and returns whether there are any.
+    `chores` run beside the work until it ends; a chore that fails ends the worker."""
 
     store: BatchStore
     queue: JobQueue
@@ -183,6 +184,7 @@ class BatchWorker:
     lease_seconds: float
     own: Collection[str] | None = None
     provider: ProviderRun | None = None
+    grow: Callable[[str], Awaitable[bool]] | None = None
     chores: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     stop_seconds: float = STOP_SECONDS
     hand_back_seconds: float = HAND_BACK_SECONDS
@@ -324,7 +326,11 @@ class BatchWorker:
         """Computes what needs all results of a batch. Pauses the batch where that cannot be done: the job would
         be tried for ever, since no deadline holds for it."""
         try:
-            await end_batch(self.store, self.instruments.rubrics, batch_id)
+            options = await self.store.active_options(batch_id)
+            if options is not None and plan_of(options) is not None:
+                await self._next_round(batch_id)
+            else:
+                await end_batch(self.store, self.instruments.rubrics, batch_id)
         except UnknownRubric as error:
             await self.store.pause(batch_id, error.code, error.message)
         except StoreError:
@@ -332,6 +338,13 @@ class BatchWorker:
         except Exception:
             logger.exception("unexpected error", extra={"code": INTERNAL.code})
             await self.store.pause(batch_id, INTERNAL.code, END_FAILED)
+
+    async def _next_round(self, batch_id: str) -> None:
+        """Lets a batch of pairs grow by what is to be judged next, or completes it."""
+        if self.grow is not None and await self.grow(batch_id):
+            await enqueue(self.queue, await self.store.next_jobs(batch_id, window_of(self.concurrency)))
+        else:
+            await self.store.complete(batch_id)
 
     async def _collect(self, batch_id: str) -> None:
         """Makes the next step of a batch in the provider's own batch mode."""

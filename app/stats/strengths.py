@@ -21,7 +21,7 @@ and t has the degrees of freedom of as many equal clusters as those that carry t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, sqrt
 from typing import Any, Literal
 
@@ -58,6 +58,9 @@ MOST_ODDS = 700.0
 
 POSITION = "position"
 
+LEAST_OWN = 1e-6
+"""Of a covariate's squares, what systems and other terms must leave unexplained."""
+
 
 @dataclass(frozen=True)
 class Term:
@@ -82,9 +85,9 @@ class Strengths:
     `information` is the inverse of the model's own covariance, in which looks are independent: what another look would
     add to it. `position` is log odds for what is shown first, None where no pair was shown in both orders. `covariates`
     are log odds by unit. `tie` is log ν, or log δ; None where there is no tie. `separated` are terms without a finite
-    estimate. `scores` times `inverse` is what each cluster, numbered without gaps in the order of the
-    looks' numbers, adds to the error of each strength; of shapes (clusters, parameters), sparse where there are many,
-    and (parameters, systems).
+    estimate, `collinear` covariates that the systems determine. `scores` times `inverse` is what each cluster, numbered
+    without gaps in the order of the looks' numbers, adds to the error of each strength; of shapes (clusters,
+    parameters), sparse where there are many, and (parameters, systems).
     """
 
     values: Floats
@@ -95,6 +98,7 @@ class Strengths:
     covariates: dict[str, Term]
     tie: Term | None
     separated: tuple[str, ...]
+    collinear: tuple[str, ...]
     clusters: int
     scores: Any
     inverse: Floats
@@ -169,8 +173,9 @@ def estimate_strengths(
     """The strengths of systems that are strongly connected by wins and ties, unless a `penalty` is given: the precision
     of a normal prior around 0 that strengths then have. `weights`, shape (n,), count looks more than once. There is at
     least one look that is no tie, and at least two clusters."""
-    names = [*([POSITION] if pairs.is_shown_both_ways() else []), *pairs.covariates]
     weight = np.ones(pairs.n) if weights is None else weights
+    collinear = find_collinear(pairs)
+    names = [name for name in list_terms(pairs) if name not in collinear]
     separated: list[str] = []
     while True:
         kept = [name for name in names if name not in separated]
@@ -182,8 +187,40 @@ def estimate_strengths(
         if not wrong:
             cluster, count = number_clusters(pairs)
             looks = Clusters(of_look, cluster, weight, count)
-            return describe(cells, looks, found, dict(zip(kept, scales, strict=True)), separated, penalty=penalty)
+            described = describe(cells, looks, found, dict(zip(kept, scales, strict=True)), penalty=penalty)
+            return replace(described, separated=tuple(separated), collinear=collinear)
         separated += wrong
+
+
+def list_terms(pairs: ShownPairs) -> list[str]:
+    """The terms beside the strengths: the position where it can be told from the systems, and the covariates."""
+    return [*([POSITION] if pairs.is_shown_both_ways() else []), *pairs.covariates]
+
+
+def find_collinear(pairs: ShownPairs) -> tuple[str, ...]:
+    """The covariates that systems, position and earlier covariates determine, such as lengths that are always the same:
+    their effects cannot be told from the strengths."""
+    size, found = len(pairs.systems), list[str]()
+    columns = [np.ones(pairs.n)] if pairs.is_shown_both_ways() else []
+    ends = np.bincount(pairs.first * size + pairs.second, minlength=size**2).reshape(size, size)
+    ends = ends + ends.T
+    laplacian = np.diag(ends.sum(axis=1)) - ends
+
+    def contrast(values: Floats) -> Floats:
+        summed: Floats = np.bincount(pairs.first, weights=values, minlength=size)
+        return summed - np.bincount(pairs.second, weights=values, minlength=size)
+
+    for name, values in pairs.covariates.items():
+        rows = np.array([contrast(one) for one in columns]).reshape(-1, size)
+        crossed = np.array([[one @ other for other in columns] for one in columns]).reshape(len(columns), -1)
+        gram = np.block([[laplacian.astype(np.float64), rows.T], [rows, crossed]])
+        own = np.concatenate([contrast(values), [one @ values for one in columns]])
+        total = float(values @ values)
+        if total - float(own @ np.linalg.pinv(gram, hermitian=True) @ own) < LEAST_OWN * total:
+            found.append(name)
+        else:
+            columns.append(values)
+    return tuple(found)
 
 
 def count_cells(
@@ -337,7 +374,6 @@ def describe(
     looks: Clusters,
     parameters: Floats,
     scales: Mapping[str, float],
-    separated: Sequence[str],
     *,
     penalty: float,
 ) -> Strengths:
@@ -370,7 +406,8 @@ def describe(
         position=terms.pop(POSITION, None),
         covariates=terms,
         tie=None if cells.ties is None else tie,
-        separated=tuple(separated),
+        separated=(),
+        collinear=(),
         clusters=looks.count,
         scores=scores,
         inverse=inverse[:, : cells.systems],

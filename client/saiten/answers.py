@@ -774,39 +774,16 @@ class PairOptions(Answer):
     """the batches whose responses are compared, of one rubric"""
 
 
-class PairPlan(Answer):
+class PairRound(Answer):
     """
-    What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
-    `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
-    every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
-    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
-    `contexts` differ, and those beyond `budget_calls`.
+    One round of an active preference run: `pairs` counts what it judges, by the places of two runs, and `resolved`
+    are those whose order is known after it, the better one first; null until it is judged.
     """
 
-    runs: Sequence[str] = ()
-    """the batches' ids"""
-    systems: Sequence[str] = ()
-    """different systems"""
-    pairs: str = "all"
-    """each pair of systems"""
-    baseline: str | None = None
-    """the run that the candidate is compared with: a batch's id"""
-    aspects: Sequence[str] = ("overall",)
-    """the aspects that count; null takes all"""
-    orders: str = "both"
-    """both orders of each pair, or one"""
-    budget_calls: int | None = None
-    """the most first calls that were planned"""
-    stop: str = "all"
-    """when the run ends"""
-    alpha: float = 0.05
-    """significance level"""
-    items: int = 0
-    """different items"""
-    calls: int = 0
-    """judge calls"""
-    left_out: Mapping[str, int] = {}
-    """responses without a pair: `alone`, `failed`; and pairs that are none: `contexts` that differ, `budget_calls`"""
+    pairs: Sequence[tuple[int, int, int]] = ()
+    """the places of two runs, and how many items of theirs the round judges"""
+    resolved: Sequence[tuple[int, int]] | None = None
+    """the places of two runs whose order is known, the better one first"""
 
 
 class PairSide(Answer):
@@ -1260,6 +1237,21 @@ class SignificantPair(Answer):
     """the worse system"""
     p: float
     """two-sided, not corrected for the number of pairs"""
+
+
+class SourcesAgreement(Answer):
+    """How far two sources rank the same systems alike."""
+
+    first: str
+    """one source"""
+    second: str
+    """the other source"""
+    systems: int
+    """systems that both give a strength"""
+    kendall: float | None = None
+    """tau-b of the strengths; null with fewer than three systems"""
+    opposed: int
+    """pairs of systems that both resolve, in opposite ways"""
 
 
 class Spread(Answer):
@@ -2326,6 +2318,43 @@ class PairAgreement(Answer):
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
+class PairPlan(Answer):
+    """
+    What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
+    `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
+    every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
+    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    `contexts` differ, and those beyond `budget_calls`.
+    """
+
+    runs: Sequence[str] = ()
+    """the batches' ids"""
+    systems: Sequence[str] = ()
+    """different systems"""
+    pairs: str = "all"
+    """each pair of systems"""
+    baseline: str | None = None
+    """the run that the candidate is compared with: a batch's id"""
+    aspects: Sequence[str] = ("overall",)
+    """the aspects that count; null takes all"""
+    orders: str = "both"
+    """both orders of each pair, or one"""
+    budget_calls: int | None = None
+    """the most first calls that were planned"""
+    stop: str = "all"
+    """when the run ends"""
+    alpha: float = 0.05
+    """significance level"""
+    items: int = 0
+    """different items"""
+    calls: int = 0
+    """judge calls"""
+    rounds: Sequence[PairRound] = ()
+    """with `active`: what was chosen, round by round"""
+    left_out: Mapping[str, int] = {}
+    """responses without a pair: `alone`, `failed`; and pairs that are none: `contexts` that differ, `budget_calls`"""
+
+
 class PairedWins(Answer):
     """Two systems on the contexts that both answered with a value."""
 
@@ -2901,6 +2930,27 @@ class GateSequences(Answer):
 
     items: Sequence[GateSequence] = ()
     """in the order of their names"""
+
+
+class Leaderboard(Answer):
+    """Systems ranked by all who prefer: the judge's comparisons in pairs, people's, and the judge's ratings."""
+
+    name: str | None = None
+    """of the runs, where that was asked for"""
+    preference_run: str | None = None
+    """the preference run, where that was asked for"""
+    runs: Mapping[str, str] = {}
+    """by system, its run"""
+    judge: Ranking | None = None
+    """by comparisons in pairs, corrected by people; null without them"""
+    people: Ranking | None = None
+    """by what people prefer; null where no one was asked"""
+    ratings: Ranking | None = None
+    """by the judge's ratings of single responses: the higher one wins; null where there are none"""
+    agreement: Sequence[SourcesAgreement] = ()
+    """of each two sources"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class Measure(Answer):

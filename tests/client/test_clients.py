@@ -146,7 +146,8 @@ async def test_every_resource_is_asked(
 
     same = await client.prefer("はい。", "はい。", context=CONTEXT, metadata={"user": "u-2"})
     assert (await client.preference(same.id)).aspects["overall"].preference == "tie"
-    changed: list[Any] = [{**ITEMS[0], "response": "はい。"}, *ITEMS[1:]]
+    first: Any = ITEMS[0]
+    changed: list[Any] = [{**first, "response": "はい。"}, *ITEMS[1:]]
     other = await client.run(changed, metadata={"system": "bot-b"})
     assert (await client.estimate_preference_run([after, other])).candidates == 3
     summary = await client.compare_runs([after, other], name="pairs", budget_usd=1)

@@ -246,3 +246,14 @@ async def test_words_around_a_verdict_make_it_none(tmp_path: Path) -> None:
     ):
         answer = await client.post("/v1/preferences", json=BODY)
         assert answer.status_code == 502
+
+
+async def test_an_erasure_by_metadata_reaches_a_comparison(tmp_path: Path) -> None:
+    async with asking(tmp_path, answer_with(prefer_longer)) as (client, fake):
+        found = await compare(client, metadata={"user": "u-1"})
+        answer = await client.post("/v1/erasures", json={"metadata": {"user": "u-1"}})
+        assert answer.json()["evaluations"] == 1, answer.text
+        assert (await client.get(f"/v1/preferences/{found['id']}")).status_code == 404
+        # Not out of the call cache either.
+        await compare(client)
+        assert len(fake.requests) == 4

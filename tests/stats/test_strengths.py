@@ -149,6 +149,18 @@ def test_no_position_term_where_each_pair_has_one_order() -> None:
     assert estimate_strengths(pairs.within(pairs.first < pairs.second)).position is None
 
 
+def test_a_covariate_that_the_systems_determine_is_left_out_and_named() -> None:
+    pairs = draw_pairs(WORLD, 30, np.random.default_rng(10))
+    lengths = np.array([10.0, 40.0, 25.0, 90.0])
+    constant = replace(pairs, covariates={"length": lengths[pairs.first] - lengths[pairs.second]})
+    found = estimate_strengths(constant)
+    assert found.collinear == ("length",)
+    assert found.values == pytest.approx(estimate_strengths(pairs).values, abs=1e-9)
+    twice = with_covariate(pairs)
+    doubled = replace(twice, covariates={**twice.covariates, "again": 2 * twice.covariates["politeness"]})
+    assert estimate_strengths(doubled).collinear == ("again",)
+
+
 def test_a_penalty_makes_strengths_finite() -> None:
     pairs = make_pairs(2, np.zeros(20, int), np.ones(20, int), np.full(20, FIRST), np.arange(20))
     found = estimate_strengths(pairs, penalty=1.0)

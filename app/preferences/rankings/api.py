@@ -1,21 +1,22 @@
-"""`/v1/analyses/ranking`: systems ranked by preferences."""
+"""`/v1/analyses/ranking` and `/v1/leaderboards`: systems ranked by preferences."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.model import ID_PATTERN
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
-from saiten_server.platform.web.dependencies import Serving, answer_in_language
+from saiten_server.platform.web.dependencies import Serving, answer_in_language, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, reads, write_ndjson
 from saiten_server.preferences.rankings.service import RankingService, rank_text
-from saiten_server.preferences.rankings.values import Ranking, RankingRequest
+from saiten_server.preferences.rankings.values import Leaderboard, Ranking, RankingRequest
 
 router = APIRouter(tags=["analyses"])
 
@@ -72,6 +73,26 @@ async def rank_systems(request: Request, container: Serving) -> Response:
     asked = validate(RankingRequest, read_options(request), limits)
     ranking = await container.comparison.compute(lambda: rank_text(asked, body, csv=media_type == CSV))
     return await answer_in_language(request, container, ranking)
+
+
+@router.get("/v1/leaderboards", summary="Read a leaderboard", responses={200: {"model": Leaderboard}, **PROBLEMS})
+async def show_leaderboard(
+    request: Request,
+    container: Serving,
+    name: Annotated[str | None, Query(min_length=1, max_length=1000, description="the name of completed runs")] = None,
+    preference_run: Annotated[
+        str | None, Query(min_length=1, max_length=64, description="the id of a preference run")
+    ] = None,
+    aspect: Annotated[str | None, Query(pattern=ID_PATTERN, description="the aspect that is compared")] = None,
+) -> Response:
+    """The systems of a preference run, or of the newest completed runs of a name, ranked by the judge's comparisons, by
+    what people prefer, and by the judge's ratings of single responses, with how far these agree."""
+    refuse_other_queries(request, "name", "preference_run", "aspect")
+    if (name is None) == (preference_run is None):
+        raise InvalidRequest(Message("leaderboard-one-source"), pointer="/query/name")
+    asked = RankingRequest(preference_run=preference_run, aspect=aspect)
+    work = await container.find(RankingService).prepare_leaderboard(request.state.project, asked, name)
+    return await answer_in_language(request, container, await container.comparison.compute(work))
 
 
 def read_options(request: Request) -> dict[str, Any]:

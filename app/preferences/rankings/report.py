@@ -244,6 +244,8 @@ def list_notes(pairs: ShownPairs, sets: RankSets) -> list[Message]:
         notes.append(Message("ranking-not-one-scale"))
     separated = sorted({name for _, fit in sets.fits for name in fit.separated})
     notes += [Message("ranking-term-infinite", name=name) for name in separated]
+    collinear = sorted({name for _, fit in sets.fits for name in fit.collinear})
+    notes += [Message("ranking-term-collinear", name=name) for name in collinear]
     return notes
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import combinations
-from typing import TYPE_CHECKING
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import Batch
+from saiten_server.core.batch import Batch, BatchFilter, PairPlan
 from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.signature import read_comparable
 from saiten_server.platform.capability import Ground
-from saiten_server.preferences.rankings.values import Ranking, RankingRequest
+from saiten_server.preferences.human.store import HumanPreferenceStore
+from saiten_server.preferences.rankings.values import Leaderboard, Ranking, RankingRequest
 from saiten_server.preferences.runs.service import name_systems
 from saiten_server.preferences.store import PreferenceStore
+from saiten_server.preferences.values import ShownPair
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.frames import FrameStore
+from saiten_server.runs.summary import SYSTEM
 
-if TYPE_CHECKING:
-    from saiten_server.runs.frame import RunFrame
-    from saiten_server.stats.shown_pairs import ShownPairs
+MOST_READ, MOST_RUNS = 200, 20
+"""Runs of a name among which the newest of each system are looked for, and systems of a leaderboard."""
 
-OVERALL = "overall"
+MOST_CASES = 200
+"""Items of two systems on a page."""
+
 MOST_RUN_RESULTS = 200_000
 """Results of all runs together; of twenty runs each makes up to 19 preferences."""
 
@@ -38,6 +41,8 @@ class RankingService:
     batches: BatchStore
     frames: FrameStore
     preferences: PreferenceStore
+    people: HumanPreferenceStore
+    pairs: BatchStore
 
     async def prepare(self, project: str, request: RankingRequest) -> RankingWork:
         """The ranking of what the request names."""
@@ -63,13 +68,11 @@ class RankingService:
         return work
 
     async def prepare_preference_run(self, project: str, request: RankingRequest) -> RankingWork:
-        """The ranking of the systems of a preference run, by what was judged until now."""
+        """The ranking of the systems of a preference run, by what was judged until now, and by what people prefer."""
         run = request.preference_run or ""
         plan = await self.preferences.find_plan(project, run)
-        aspect = request.aspect or plan.aspects[0]
-        if aspect not in plan.aspects:
-            raise InvalidRequest(Message("ranking-aspect-missing", aspect=repr(aspect)), pointer="/aspect")
-        shown = await self.preferences.read_looks(project, run, aspect)
+        shown = await self.read_judged(project, run, plan, request.aspect)
+        shown += await self.read_people(project, dict(zip(plan.systems, plan.runs, strict=True)))
         if not shown:
             raise InvalidRequest(Message("ranking-no-preferences"), pointer="/preference_run")
 
@@ -80,6 +83,88 @@ class RankingService:
             return rank_preferences(take_apart(list_columns(shown, plan.systems), request.clusters), request)
 
         return work
+
+    async def read_judged(self, project: str, run: str, plan: PairPlan, aspect: str | None) -> list[ShownPair]:
+        """The looks of a preference run; raises InvalidRequest for an aspect that it does not compare."""
+        aspect = aspect or plan.aspects[0]
+        if aspect not in plan.aspects:
+            raise InvalidRequest(Message("ranking-aspect-missing", aspect=repr(aspect)), pointer="/aspect")
+        return await self.preferences.read_looks(project, run, aspect)
+
+    async def read_people(self, project: str, runs: Mapping[str, str]) -> list[ShownPair]:
+        """What people prefer among these runs, by system."""
+        names = {run: system for system, run in runs.items()}
+        shown = await self.people.shown(project, [*names])
+        return [replace(one, first=names[one.first], second=names[one.second]) for one in shown]
+
+    async def prepare_leaderboard(
+        self, project: str, request: RankingRequest, name: str | None
+    ) -> Callable[[], Leaderboard]:
+        """The systems of a preference run, or of the newest completed runs of a name, by all who prefer."""
+        judged: list[ShownPair] = []
+        if request.preference_run is not None:
+            plan = await self.preferences.find_plan(project, request.preference_run)
+            runs = dict(zip(plan.systems, plan.runs, strict=True))
+            judged = await self.read_judged(project, request.preference_run, plan, request.aspect)
+        else:
+            found = await self.find_newest(project, name or "")
+            runs = dict(zip(name_systems(found), [run.id for run in found], strict=True))
+        people = await self.read_people(project, runs)
+        frames = [await self.frames.read_frame(project, run) for run in runs.values()]
+
+        def work() -> Leaderboard:
+            from saiten_server.preferences.rankings.leaderboards import lead, rate_alike
+
+            rated = rate_alike([*runs], frames, request.aspect)
+            return lead(runs, judged, people, rated, request=request, name=name)
+
+        return work
+
+    async def mark(self, project: str, run: str, name: str) -> Hashable:
+        """A value that changes whenever the leaderboard may."""
+        said = await self.people.mark(project)
+        if run:
+            found = await self.pairs.find(project, run)
+            if found is None:
+                raise NotFound(Message("preference-run-not-found"))
+            return said, found.status, found.counts.model_dump_json()
+        return said, tuple(one.id for one in await self.find_newest(project, name))
+
+    async def list_cases(self, project: str, run: str, systems: tuple[str, str]) -> tuple[list[PairCase], int]:
+        """The first MOST_CASES items of two systems, what the judge decided against the first of them first, and how
+        many there are. Raises NotFound for systems that are not in the run."""
+        plan = await self.preferences.find_plan(project, run)
+        if not {*systems} <= {*plan.systems} or systems[0] == systems[1]:
+            raise NotFound(Message("ranking-no-preferences"))
+        found: dict[str, list[ShownPair]] = {}
+        for one in await self.preferences.read_looks(project, run, plan.aspects[0]):
+            if {one.first, one.second} == {*systems}:
+                found.setdefault(one.item, []).append(one)
+        cases = sorted((judge_case(item, looks, systems) for item, looks in found.items()), key=PairCase.sort_key)
+        batches = [plan.runs[plan.systems.index(system)] for system in systems]
+        places = [{item: at for at, item in (await self.frames.read_items(project, one)).items()} for one in batches]
+        shown = cases[:MOST_CASES]
+        for case in shown:
+            case.links.extend(
+                f"/runs/{one}/items/{place[case.item]}"
+                for one, place in zip(batches, places, strict=True)
+                if case.item in place
+            )
+        return shown, len(cases)
+
+    async def find_newest(self, project: str, name: str) -> list[Batch]:
+        """The newest completed run of each system of the name that was scored as the newest of all. Raises NotFound
+        where there are not two."""
+        wanted = BatchFilter(status="completed", name=name)
+        newest: dict[str | None, Batch] = {}
+        for run in await self.batches.list(project, wanted, after=None, limit=MOST_READ):
+            if run.counts.scored + run.counts.partial:
+                newest.setdefault(run.metadata.get(SYSTEM), run)
+        runs = [*newest.values()]
+        same = [run for run in runs if run.rubric_name == runs[0].rubric_name and ways_of(run) == ways_of(runs[0])]
+        if len(same) < 2:
+            raise NotFound(Message("leaderboard-runs-few", runs=len(same)))
+        return same[:MOST_RUNS]
 
     async def prepare_runs(self, project: str, runs: Sequence[Batch], request: RankingRequest) -> RankingWork:
         """The ranking of runs by their ratings of an aspect, item by item."""
@@ -94,6 +179,7 @@ class RankingService:
         frames = [await self.frames.read_frame(project, run.id) for run in runs]
 
         def work() -> Ranking:
+            from saiten_server.preferences.rankings.ratings import compare_ratings
             from saiten_server.preferences.rankings.report import rank_preferences, take_apart
 
             pairs = compare_ratings(name_systems(runs), frames, request.aspect)
@@ -121,59 +207,44 @@ def rank_text(request: RankingRequest, body: bytes, *, csv: bool) -> Ranking:
     return rank_preferences(pairs, request, notes)
 
 
-def compare_ratings(systems: Sequence[str], frames: Sequence[RunFrame], aspect: str | None) -> ShownPairs:
-    """A preference for each two runs and each item that both have a rating of: the higher one wins, equal ones tie.
-    Raises InvalidRequest where no two have. Which is called the first says nothing of an order."""
-    import numpy as np
+@dataclass(frozen=True)
+class PairCase:
+    """One item of two systems: how the first of them fared in each look (1 won, 0.5 tied, 0 lost), and the pages of
+    both responses."""
 
-    from saiten_server.stats.observations import NO_RATER, number_keys
-    from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
+    item: str
+    scores: tuple[float, ...]
+    links: list[str]
 
-    name = choose_aspect(frames, aspect)
-    values = [frame.read(("aspect", name)) for frame in frames]
-    keys = [frame.items * 64 + frame.candidates + 1 for frame in frames]
-    parts = []
-    for one, other in combinations(range(len(frames)), 2):
-        rows = [np.flatnonzero(~np.isnan(values[number])) for number in (one, other)]
-        first, second = keys[one][rows[0]], keys[other][rows[1]]
-        common, mine, theirs = np.intersect1d(first, second, return_indices=True)
-        before, after = values[one][rows[0][mine]], values[other][rows[1][theirs]]
-        choice = np.where(before > after, FIRST, np.where(before < after, SECOND, TIE))
-        cluster = frames[one].clusters[rows[0][mine]]
-        item = frames[one].items[rows[0][mine]]
-        places = np.full(len(common), one), np.full(len(common), other)
-        parts.append((*places, choice, common, np.where(cluster == 0, item, cluster)))
-    first, second, choice, item, cluster = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if not len(first):
-        raise InvalidRequest(Message("ranking-nothing-in-common"), pointer="/runs")
-    return ShownPairs(
-        systems=tuple(systems),
-        first=first,
-        second=second,
-        choice=choice,
-        item=np.unique(item, return_inverse=True)[1],
-        cluster=number_keys(np.unique(cluster, return_inverse=True)[1]),
-        rater=np.full(len(first), NO_RATER),
-    )
+    @property
+    def mean(self) -> float:
+        return sum(self.scores) / len(self.scores)
+
+    def sort_key(self) -> tuple[float, str]:
+        return self.mean, self.item
 
 
-def choose_aspect(frames: Sequence[RunFrame], aspect: str | None) -> str:
-    """The aspect that all runs have ratings of; raises InvalidRequest where there is none."""
-    import numpy as np
+def judge_case(item: str, looks: Sequence[ShownPair], systems: tuple[str, str]) -> PairCase:
+    """What was said of one item."""
+    scores = []
+    for one in looks:
+        ahead = one.first == systems[0]
+        scores.append(0.5 if one.choice == "tie" else float((one.choice == "first") == ahead))
+    return PairCase(item, tuple(scores), [])
 
-    held = [
-        [name for (kind, name), column in frame.values.items() if kind == "aspect" and not np.isnan(column).all()]
-        for frame in frames
-    ]
-    shared = [name for name in held[0] if all(name in own for own in held[1:])]
-    if aspect is None and shared:
-        return OVERALL if OVERALL in shared else shared[0]
-    if aspect is None or aspect not in shared:
-        raise InvalidRequest(Message("ranking-aspect-missing", aspect=repr(aspect or OVERALL)), pointer="/aspect")
-    return aspect
+
+def ways_of(run: Batch) -> frozenset[tuple[tuple[str, str], ...]]:
+    """In which ways the results of a run were made, as far as these can change a score."""
+    return frozenset(tuple(sorted(read_comparable(line).items())) for line in run.signatures)
 
 
 def open_service(ground: Ground) -> RankingService:
     """The service on what all capabilities stand on."""
     engine = ground.engine
-    return RankingService(BatchStore(engine), FrameStore(engine), PreferenceStore(engine))
+    return RankingService(
+        BatchStore(engine),
+        FrameStore(engine),
+        PreferenceStore(engine),
+        HumanPreferenceStore(engine),
+        BatchStore(engine, unit="pair"),
+    )

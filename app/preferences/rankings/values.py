@@ -176,3 +176,36 @@ class Ranking(Telling):
     refused: Sentence | None = Field(default=None, description="why `corrected` is null although people answered")
     notes: Notes = ()
     undefined: Undefined = Field(default_factory=dict)
+
+
+Source = Literal["judge", "people", "ratings"]
+"""Who prefers: the judge in pairs, people, or the judge's ratings of single responses."""
+
+
+class SourcesAgreement(Value):
+    """How far two sources rank the same systems alike."""
+
+    first: Source = Field(description="one source")
+    second: Source = Field(description="the other source")
+    systems: int = Field(description="systems that both give a strength")
+    kendall: float | None = Field(description="tau-b of the strengths; null with fewer than three systems")
+    opposed: int = Field(description="pairs of systems that both resolve, in opposite ways")
+
+
+class Leaderboard(Telling):
+    """Systems ranked by all who prefer: the judge's comparisons in pairs, people's, and the judge's ratings."""
+
+    name: str | None = Field(description="of the runs, where that was asked for")
+    preference_run: str | None = Field(description="the preference run, where that was asked for")
+    runs: dict[str, str] = Field(description="by system, its run")
+    judge: Ranking | None = Field(description="by comparisons in pairs, corrected by people; null without them")
+    people: Ranking | None = Field(description="by what people prefer; null where no one was asked")
+    ratings: Ranking | None = Field(
+        description="by the judge's ratings of single responses: the higher one wins; null where there are none"
+    )
+    agreement: Annotated[tuple[SourcesAgreement, ...], listed()] = Field(description="of each two sources")
+
+    @property
+    def main(self) -> Ranking | None:
+        """The ranking that is shown first."""
+        return self.judge or self.people or self.ratings

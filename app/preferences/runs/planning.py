@@ -6,14 +6,17 @@ hundred thousand responses take some megabytes each. Texts are not looked at."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+
+PairTuple = tuple[int, int, int, int]
+"""The places of two runs, and the positions in these."""
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number (2⁶⁴ ÷ the golden ratio) that spreads candidates' numbers over the keys of their item."""
@@ -54,6 +57,33 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.runs)
+
+    def take(self, rows: Sequence[int]) -> Plan:
+        """The same with these pairs alone, in the order of the plan."""
+        chosen = np.sort(np.array(rows, dtype=np.int64))
+        items = len(np.unique(self.owners[chosen], axis=0)) if len(chosen) else 0
+        return replace(
+            self, runs=self.runs[chosen], positions=self.positions[chosen], owners=self.owners[chosen], items=items
+        )
+
+    def list_places(self) -> list[PairTuple]:
+        """The two runs and the two positions of each pair."""
+        return [
+            (*runs, *positions) for runs, positions in zip(self.runs.tolist(), self.positions.tolist(), strict=True)
+        ]
+
+    def list_rows(self, judged: Collection[PairTuple] = ()) -> dict[tuple[int, int], list[int]]:
+        """The rows of every two runs that were not judged, in the order of the plan."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for row, place in enumerate(self.list_places()):
+            if place not in judged:
+                found.setdefault(place[:2], []).append(row)
+        return found
+
+    def count_items(self, judged: Collection[PairTuple], rows: Sequence[int]) -> int:
+        """How many items have a pair that was judged, or is among these rows."""
+        mine = [row for row, place in enumerate(self.list_places()) if place in judged]
+        return self.take([*mine, *rows]).items
 
 
 def list_pairs(count: int, baseline: int | None) -> Iterator[tuple[int, int]]:

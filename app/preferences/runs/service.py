@@ -17,11 +17,13 @@ from saiten_server.core.batch import (
     KeyedAnswer,
     PairPlaces,
     PairPlan,
+    PairRound,
     PairRunOptions,
     plan_of,
 )
 from saiten_server.core.errors import InvalidRequest, NotFound, RunsUnfit, SignatureMismatch, TextsErased
 from saiten_server.core.signature import read_comparable
+from saiten_server.preferences.runs.rounds import choose_first
 from saiten_server.preferences.runs.store import ItemPlace, SourceStore
 from saiten_server.preferences.runs.summary import count_choices
 from saiten_server.preferences.runs.values import PreferenceRun, PreferenceRunRequest, PreferenceSummary
@@ -53,6 +55,8 @@ class PairSource:
     runs: SourceStore
     batches: BatchStore
     ids_given: bool
+    first: int = 0
+    """The position of the first pair, in a run that has some already."""
 
     @property
     def candidates(self) -> int:
@@ -79,6 +83,11 @@ class PairSource:
             block = await self._read(range(start, min(start + ESTIMATED_PAIRS, len(self.plan))))
             yield await self.batches.show_pairs("", block, self.options)
 
+    async def read_rows(self, rows: Sequence[int], first: int) -> list[tuple[Entry, Candidate]]:
+        """These pairs of the plan, from the position `first` of a run on."""
+        chosen = replace(self, plan=self.plan.take(rows), first=first)
+        return [one async for block in chosen.stored_blocks("") for one in block]
+
     async def _read(self, numbers: range) -> list[tuple[Entry, Candidate]]:
         own = slice(numbers.start, numbers.stop)
         owners, runs, positions = (
@@ -92,7 +101,7 @@ class PairSource:
         if any(position not in items[run] for run, position in owners):
             raise NotFound(Message("run-erased-meanwhile"))
         return [
-            place_pair(number, items[run][position], pair, places)
+            place_pair(self.first + number, items[run][position], pair, places)
             for number, (run, position), pair, places in zip(numbers, owners, runs, positions, strict=True)
         ]
 
@@ -129,11 +138,14 @@ class PreferenceRunService:
         most = None if asked.budget_calls is None else asked.budget_calls // (calls * asked.judge.samples)
         from saiten_server.preferences.runs.planning import plan_pairs
 
-        plan = await asyncio.to_thread(plan_pairs, responses, baseline, most)
+        rounds: tuple[PairRound, ...] = ()
+        plan = await asyncio.to_thread(plan_pairs, responses, baseline, None if asked.pairs == "active" else most)
         if not len(plan):
             reasons = ", ".join(f"{name} {count}" for name, count in plan.left_out.items()) or "-"
             raise RunsUnfit(Message("runs-without-pairs", reasons=reasons))
         limits = self.pairs.limits
+        if asked.pairs == "active":
+            plan, rounds = await asyncio.to_thread(choose_first, plan, name_systems(runs), calls, most)
         if len(plan) > limits.batch_items:
             raise InvalidRequest(Message("pairs-most", count=len(plan), maximum=limits.batch_items), pointer="/runs")
         told = PairPlan(
@@ -148,6 +160,7 @@ class PreferenceRunService:
             alpha=asked.alpha,
             items=plan.items,
             calls=len(plan) * calls * asked.judge.samples,
+            rounds=rounds,
             left_out=plan.left_out,
         )
         same = ("name", "judge", "budget_usd", "mode", "provider_batch", "integrity", "deadline_hours", "metadata")
@@ -175,8 +188,18 @@ class PreferenceRunService:
         return add_plan(batch, source.options.pairs)
 
     async def estimate(self, source: PairSource) -> EstimateReport:
-        """What the run would take. Stores nothing, and calls nobody."""
+        """What the run would take. Stores nothing, and calls no one."""
         return await estimate(source, self.pairs.instruments)
+
+    async def open_source(self, options: PairRunOptions) -> PairSource:
+        """All pairs that the run of these options could have. What was erased since it was planned is left out."""
+        from saiten_server.preferences.runs.planning import plan_pairs
+
+        rubric = self.pairs.instruments.rubrics.get(options.rubric)
+        plan, whole = options.pairs, rubric.unit == "conversation"
+        responses = [await self.sources.read_responses(run, whole=whole) for run in plan.runs]
+        found = await asyncio.to_thread(plan_pairs, responses, None)
+        return PairSource(options, found, self.sources, self.batches, ids_given=True)
 
     async def tell(self, project: str, batch: Batch) -> PreferenceRun:
         """The run with what it compares."""
@@ -198,11 +221,13 @@ def add_plan(batch: Batch, plan: PairPlan) -> PreferenceRun:
 
 
 def refuse_unready(asked: PreferenceRunRequest) -> None:
-    """Raises InvalidRequest for what cannot be chosen, and for a run against itself."""
-    if asked.pairs == "active":
-        raise InvalidRequest(Message("active-not-offered"), pointer="/pairs")
-    if asked.stop == "resolved":
-        raise InvalidRequest(Message("active-not-offered"), pointer="/stop")
+    """Raises InvalidRequest for what does not go together, and for a run against itself."""
+    if asked.stop == "resolved" and asked.pairs != "active":
+        raise InvalidRequest(Message("stop-needs-active"), pointer="/stop")
+    if asked.pairs == "active" and asked.mode != "live":
+        raise InvalidRequest(Message("active-is-live"), pointer="/mode")
+    if asked.pairs == "active" and len(asked.aspects) > 1:
+        raise InvalidRequest(Message("active-by-one-aspect"), pointer="/aspects")
     for place, run in enumerate(asked.runs):
         if run in asked.runs[:place]:
             raise InvalidRequest(Message("run-against-itself", run=run), pointer=f"/runs/{place}")

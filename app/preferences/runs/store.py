@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
 FIGURES_PAGE = 20_000
 """Rows that are read at a time: some tens of milliseconds."""
 
-result, figure = t.evaluations.c, t.result_figures.c
+result, figure, item = t.evaluations.c, t.result_figures.c, t.batch_items.c
+
+
+def read_pairs(rows: Sequence[Any]) -> set[tuple[int, int, int, int]]:
+    """The places in rows of candidates."""
+    return {read_pair(row.request) for row in rows}
+
+
+def read_pair(request: str) -> tuple[int, int, int, int]:
+    """The places in the text of a candidate."""
+    pair = json.loads(request)["pair"]
+    return (*pair["runs"], *pair["positions"])
 
 
 class ItemPlace(NamedTuple):
@@ -52,6 +64,18 @@ class SourceStore:
             rows += [(row.position, row.item_key, row.candidate, row.context_key) for row in page]
             after = page[-1].position
         return await asyncio.to_thread(Responses.make, rows, whole=whole)
+
+    async def read_pairs(self, run_id: str) -> set[tuple[int, int, int, int]]:
+        """The pairs that a preference run has: the places of two runs, and the positions in these."""
+        query = select(item.position, item.request).where(equals(item.batch_id, run_id))
+        found: set[tuple[int, int, int, int]] = set()
+        after = -1
+        while page := await db.fetch(
+            self._engine, query.where(item.position > after).order_by(item.position).limit(FIGURES_PAGE)
+        ):
+            found |= await asyncio.to_thread(read_pairs, page)
+            after = page[-1].position
+        return found
 
     async def read_items(self, run_id: str, positions: Collection[int]) -> Mapping[int, ItemPlace]:
         """What the responses at these positions answer."""

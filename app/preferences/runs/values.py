@@ -37,8 +37,8 @@ class PreferenceRunRequest(Value):
     )
     pairs: PairChoice = Field(
         default="all",
-        description="`all` compares every two runs, `baseline` each run with the baseline; `active`, which chooses "
-        "the next pairs by what is known, is refused so far",
+        description="`all` compares every two runs, `baseline` each run with the baseline; `active` chooses, "
+        "round by round, those that tell most about the order of the runs",
     )
     baseline: BatchId | None = Field(default=None, description="one of the runs; with `pairs: baseline`")
     rubric: RubricName | None = Field(default=None, description="null takes that of the runs")
@@ -47,10 +47,12 @@ class PreferenceRunRequest(Value):
     )
     orders: Orders = Field(default="both", description="both orders of each pair, or one, which costs half")
     stop: Literal["all", "resolved"] = Field(
-        default="all", description="`all` compares all that is planned; `resolved` is refused as `active` is"
+        default="all",
+        description="with `active` a run stops once the order of every two runs is known, or a budget ends; `resolved` "
+        "says so, and goes with it alone",
     )
     alpha: Annotated[Finite, Field(gt=0, lt=0.5)] = Field(
-        default=0.05, description="the error rate of what is later said of ranks"
+        default=0.05, description="with `active`: the chance that any order is called known and is wrong"
     )
     budget_calls: Annotated[int, Field(ge=1)] | None = Field(
         default=None,

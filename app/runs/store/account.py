@@ -266,13 +266,21 @@ CLOSE = THIS_CHUNK.values(state=bindparam("state"), **RELEASED)
 END = update(batch_chunks).where(chunk.number == FINISH, chunk.state == "blocked")
 
 
+def state_of(job: ChunkJob, account: Account, *, done: bool) -> str:
+    """The state of a closed chunk. The end of a batch that has got more candidates waits for these."""
+    if done:
+        return "done"
+    return "blocked" if job.chunk == FINISH and account.chunks_left else "waiting"
+
+
 async def close_chunks(
     connection: AsyncConnection, locked: Mapping[str, Locked], closed: Mapping[ChunkJob, bool], now: datetime
 ) -> list[ChunkJob]:
     """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts. Where
     none is left, completes the batch or frees the chunk that stands for its end; returns those to be queued."""
     rows = [
-        {"this": job.batch, "job": job.chunk, "state": "done" if done else "waiting"} for job, done in closed.items()
+        {"this": job.batch, "job": job.chunk, "state": state_of(job, locked[job.batch].account, done=done)}
+        for job, done in closed.items()
     ]
     if rows:
         await connection.execute(CLOSE, rows)

@@ -674,6 +674,55 @@ class BatchStore:
                 await leases.rewrite_results(connection, locked[batch_id], dict(some))
             await store_accounts(connection, locked.values())
 
+    async def grow(
+        self, batch_id: str, options: BatchOptions, candidates: Sequence[tuple[Entry, Candidate]], total: int
+    ) -> bool:
+        """Adds candidates to a running batch of `total` whose chunks are all done, and whose end is leased by the
+        caller: it comes again once they are. Replaces the options. Returns whether there are more now: not where the
+        batch was stopped, has reached its deadline, or was given more by another caller meanwhile."""
+        rows = await asyncio.to_thread(describe_candidates, batch_id, candidates)
+        texts, grams = await asyncio.to_thread(describe_texts, batch_id, candidates) if rows else ([], [])
+        now = self._clock()
+        async with db.change(self._engine) as connection:
+            found = (await lock_batches(connection, [batch_id])).get(batch_id)
+            if found is None or not found.account.is_active or found.row.total != total:
+                return False
+            if found.account.chunks_left:
+                return True  # by an owner of its end that died before it closed that
+            time = await read_running_time(connection, now)
+            this = update(t.batches).where(t.batches.c.id == batch_id)
+            await connection.execute(this.values(options=options.model_dump_json()))
+            if not rows or (found.account.expires_at is not None and found.account.expires_at <= time):
+                return False
+            for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
+                for some in db.cut_pieces(added, ROWS):
+                    await connection.execute(insert(table), some)
+            last = func.coalesce(func.max(chunk.number), -1)
+            numbers = select(last).where(chunk.batch_id == batch_id, chunk.number >= 0)
+            first_number = (await connection.execute(numbers)).scalar_one() + 1
+            firsts = range(total, total + len(rows), CHUNK_SIZE)
+            new = [
+                {
+                    "batch_id": batch_id,
+                    "number": number,
+                    "state": "waiting",
+                    "first": first,
+                    "last": min(first + CHUNK_SIZE, total + len(rows)) - 1,
+                    "crashes": 0,
+                    "reserved_usd": 0.0,
+                }
+                for number, first in enumerate(firsts, first_number)
+            ]
+            await connection.execute(insert(t.batch_chunks), new)
+            # The owner stays, because it still has to close the chunk.
+            end = update(t.batch_chunks).where(chunk.batch_id == batch_id, chunk.number == FINISH)
+            await connection.execute(end.values(state="blocked", queued_at=None))
+            await connection.execute(this.values(total=total + len(rows)))
+            found.account.chunks_left += len(new)
+            found.account.stored_bytes += sum(measure_candidate(row["request"]) for row in rows)
+            await store_accounts(connection, [found])
+        return True
+
     async def complete(self, batch_id: str) -> None:
         """Completes a batch whose chunks are all done."""
         async with db.change(self._engine) as connection:
@@ -723,7 +772,9 @@ async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, 
     count = len(chunks)
     if held:
         chunks.append((COLLECT, "waiting", 0, -1))
-    if asked.relevance is not None and asked.relevance.baseline == "batch":
+    plan = plan_of(asked)
+    grows = plan is not None and plan.pairs == "active"
+    if grows or (asked.relevance is not None and asked.relevance.baseline == "batch"):
         chunks.append((FINISH, "blocked", 0, -1))
     common = {"batch_id": batch_id, "crashes": 0, "reserved_usd": 0.0}
     for some in db.cut_pieces(chunks, ROWS):

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.progress import Progress as Bar
@@ -23,6 +23,7 @@ from saiten.commands.cases import GateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
+from saiten.commands.markdown import GATE_VERDICTS
 from saiten.commands.output import open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
@@ -148,6 +149,18 @@ class GateCommand(click.Command):
 )
 @click.option("--judge-reference", metavar="FILE", help="The judge's stored ratings; written where there is none.")
 @click.option("--allow-signature-mismatch", is_flag=True, default=None, help="Compare what was scored differently.")
+@click.option("--pairwise", is_flag=True, help="Decide by which of the two the judge prefers, item by item.")
+@click.option(
+    "--preferences",
+    metavar="SOURCE",
+    help="With --pairwise: a preference run, pf_…, or a file of preferences with the systems (compare the runs).",
+)
+@click.option(
+    "--max-loss",
+    type=click.FloatRange(0, 0.5),
+    metavar="D",
+    help="With --pairwise: by how much its share of preferences may lie below one half (0.05).",
+)
 @reading_options
 @click.option("--junit", metavar="FILE", help="Write JUnit XML.")
 @click.option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
@@ -170,6 +183,9 @@ def command(
     as_json: bool,
     maps: tuple[str, ...],
     wheres: tuple[str, ...],
+    pairwise: bool,
+    preferences: str | None,
+    max_loss: float | None,
     **options: Any,
 ) -> None:
     """Compare a candidate with a baseline, and say whether the build may go out.
@@ -179,6 +195,10 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
+    if pairwise:
+        judge_pairs(options, judge_kind, preferences=preferences, max_loss=max_loss, as_json=as_json)
+    if preferences is not None or max_loss is not None:
+        raise click.UsageError(tell("--preferences and --max-loss go with --pairwise"))
     from saiten.commands.gating import GateJob
 
     given = {key: value for key, value in options.items() if value is not None}
@@ -213,6 +233,42 @@ def command(
         told += "".join(f" --where {quote(column)}=…" for column in settings.where)
         click.echo(printable(told), err=True)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+
+
+def judge_pairs(
+    options: Mapping[str, Any],
+    judge_kind: str | None,
+    *,
+    preferences: str | None,
+    max_loss: float | None,
+    as_json: bool,
+) -> NoReturn:
+    """Prints the verdict by preferences, and exits with it."""
+    from saiten.commands.pairwise_gate import PairwiseJob, run_pairwise
+
+    if not options["candidate"] or not options["baseline"]:
+        raise click.UsageError(tell("--pairwise needs a --candidate and a --baseline"))
+    job = PairwiseJob(
+        candidate=options["candidate"],
+        baseline=options["baseline"],
+        url=options["url"],
+        preferences=preferences,
+        alpha=0.05 if options["alpha"] is None else options["alpha"],
+        max_loss=0.05 if max_loss is None else max_loss,
+        budget_usd=options["budget_usd"],
+        name=options["name"],
+        judge=judge_kind,
+        ci=is_ci(os.environ),
+    )
+    found = asyncio.run(run_pairwise(job))
+    if as_json:
+        click.echo(escape_controls(json.dumps(vars(found), ensure_ascii=False, indent=2)))
+    else:
+        click.echo(printable(tell("gate: {verdict}", verdict=tell(GATE_VERDICTS[found.verdict]))))
+        click.echo(printable(f"  {found.reason}"))
+        if found.stopped_early:
+            click.echo(printable(tell("  stopped early, at look {look}", look=found.looks)))
+    raise click.exceptions.Exit(exits.VERDICTS[found.verdict])
 
 
 def set_judge(table: dict[str, Any], **options: float | None) -> None:

@@ -11,7 +11,15 @@ from typing import Any
 import httpx
 
 from tests.support.fake_openai import FakeOpenAI
-from tests.support.pair_judge import answer_with, is_of_pair, prefer_longer, prefer_shown_first
+from tests.support.fake_provider_batch import FakeProviderBatch
+from tests.support.pair_judge import (
+    always_tie,
+    answer_with,
+    is_of_pair,
+    prefer_longer,
+    prefer_shown_first,
+    use_other_words,
+)
 from tests.support.posted import make_context, wait_for
 from tests.support.serving import judged_by, serving
 
@@ -162,8 +170,9 @@ async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
             ({"runs": [one, explained]}, 409, "signature-mismatch"),
             ({"runs": [one, english]}, 409, "runs-unfit"),
             ({"runs": [one, apart]}, 409, "runs-unfit"),
-            ({"runs": [one, other], "pairs": "active"}, 422, "invalid-request"),
             ({"runs": [one, other], "stop": "resolved"}, 422, "invalid-request"),
+            ({"runs": [one, other], "pairs": "active", "mode": "provider-batch"}, 422, "invalid-request"),
+            ({"runs": [one, other], "pairs": "active", "aspects": ["overall", "coherence"]}, 422, "invalid-request"),
             ({"runs": [one, other], "baseline": one}, 422, "invalid-request"),
             ({"runs": [one, other], "pairs": "baseline"}, 422, "invalid-request"),
             ({"runs": [one, other], "aspects": ["nothing"]}, 422, "unknown-aspect"),
@@ -216,3 +225,99 @@ async def test_a_run_is_paused_by_its_budget_and_a_key_answers_once(tmp_path: Pa
         cancelled = await client.post(f"/v1/preference-runs/{paused['id']}/cancel")
         assert cancelled.json()["status"] == "cancelled"
         assert cancelled.json()["pairs"]["runs"] == runs
+
+
+async def test_an_active_run_stops_once_every_order_is_known(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system, 30) for system in LENGTHS]
+        fake.requests.clear()
+        run = await finish(client, {"runs": runs, "pairs": "active", "stop": "resolved"})
+        # Three times ten items: as clear as this, one round tells.
+        assert run["counts"] == {"total": 30, "queued": 0, "scored": 30, "partial": 0, "failed": 0, "expired": 0}
+        [first] = run["pairs"]["rounds"]
+        assert first["pairs"] == [[0, 1, 10], [0, 2, 10], [1, 2, 10]]
+        assert sorted(first["resolved"]) == [[0, 1], [0, 2], [1, 2]]
+
+
+async def test_an_active_run_goes_on_where_nothing_is_known_until_its_budget_ends(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_shown_first)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs = [await post_system(client, system, 30) for system in LENGTHS]
+        fake.requests.clear()
+        run = await finish(client, {"runs": runs, "pairs": "active", "budget_calls": 100})
+        assert run["counts"]["scored"] == run["counts"]["total"] == 50
+        assert sum(map(is_of_pair, fake.requests)) == run["pairs"]["calls"] == 100
+        counts = [sum(count for *_, count in each["pairs"]) for each in run["pairs"]["rounds"]]
+        assert counts == [30, 15, 5]
+        assert [each["resolved"] for each in run["pairs"]["rounds"]] == [[], [], []]
+        lines = await read_lines(client, run["id"])
+        assert [line["position"] for line in lines] == list(range(50))
+        seen = [(line["item"], line["first"]["run"], line["second"]["run"]) for line in lines]
+        assert len(set(seen)) == 50
+        assert run["pairs"]["items"] == len({line["item"] for line in lines})
+
+
+async def test_the_provider_s_batch_mode_answers_both_orders(tmp_path: Path) -> None:
+    behaviour = answer_with(prefer_longer)
+    async with FakeProviderBatch(instant=True) as fake:
+        fake.chat, fake.line = behaviour, lambda _, request: behaviour(request)
+        settings = {"openai_api_key": "k", "openai_base_url": fake.base_url, "provider_poll_seconds": 0.05}
+        async with serving(tmp_path, **settings) as client:
+            runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+            fake.live.clear()
+            run = await finish(client, {"runs": runs, "mode": "provider-batch"})
+            assert fake.live == []
+            assert (run["counts"]["scored"], run["usage"]["judge_calls"]) == (3, 6)
+            assert [line["aspects"]["overall"]["preference"] for line in await read_lines(client, run["id"])] == [
+                "first"
+            ] * 3
+
+
+def talk(goal: str, *said: str) -> dict[str, Any]:
+    """A conversation of the user and the system in turn."""
+    roles = ("user", "system")
+    turns = [{"speaker": roles[n % 2], "role": roles[n % 2], "text": text} for n, text in enumerate(said)]
+    return {"turns": turns, "goal": goal}
+
+
+async def test_conversations_are_paired_by_their_ids_and_goals(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake)) as client,
+    ):
+        runs, opening = [], "予約を変えたいのですが。"
+        for answer, goal in (("はい。", "席を取る"), ("承知しました。いつがよろしいですか。", "金曜に変える")):
+            items = [
+                {"id": "same", **talk("金曜に変える", opening, answer)},
+                {"id": "apart", **talk(goal, opening, answer)},
+            ]
+            body = {"rubric": "ja-conversation", "items": items, "metadata": {"system": answer}}
+            runs.append((await client.post("/v1/batches", json=body)).json()["id"])
+            await wait_for(client, runs[-1])
+        run = await finish(client, {"runs": runs})
+        assert (run["counts"]["scored"], run["counts"]["failed"]) == (1, 1)
+        lines = {line["item"]: line for line in await read_lines(client, run["id"])}
+        assert lines["same"]["aspects"]["overall"]["preference"] == "second"
+        assert lines["apart"]["error"]["code"] == "contexts-differ"
+        summary = (await client.get(f"/v1/preference-runs/{run['id']}/summary")).json()
+        assert summary["aspects"]["overall"]["second"] == 1
+
+
+async def test_an_active_run_ends_where_too_little_can_be_known(tmp_path: Path) -> None:
+    for number, pick in enumerate((prefer_longer, always_tie, use_other_words)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with (
+            FakeOpenAI(answer_with(pick)) as fake,
+            serving(folder, **judged_by(fake)) as client,
+        ):
+            runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+            run = await finish(client, {"runs": runs, "pairs": "active"})
+            assert run["counts"]["queued"] == 0
+            assert run["counts"]["total"] == 3
+            assert [one["resolved"] for one in run["pairs"]["rounds"]] == [[]]

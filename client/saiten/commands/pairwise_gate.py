@@ -1,0 +1,183 @@
+"""The work of `saiten gate --pairwise`: does the judge prefer the candidate often enough?
+
+The candidate passes where the whole interval of its share of preferences, a tie counting half, lies at .5 − max_loss or
+above, and fails where all of it lies below; else the gate is inconclusive. While a preference run is judged, the gate
+looks at it whenever it has grown by half. Look k uses the interval at 1 − 3 alpha / ((k + 2) (k + 3)), which adds up to
+alpha over all looks, so that a gate that stops early is wrong no more often than alpha.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from saiten.commands.compare_runs import PATH, post
+from saiten.commands.files import InvalidItems
+from saiten.commands.service import LEXICAL, NO_JUDGE, open_service
+from saiten.connection import JSON, Connection, Object, once
+from saiten.core.errors import SaitenError
+from saiten.core.figures import write_figure
+from saiten.core.language import tell
+from saiten.waiting import read_object
+
+RANKING = "/v1/analyses/ranking"
+WAIT_SECONDS = 2.0
+FIRST_LOOK, GROWTH = 50, 1.5
+"""Pairs at the first look, and by how much they have grown at the next."""
+
+ENDED = frozenset({"completed", "cancelled"})
+Verdict = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class PairwiseJob:
+    """What `saiten gate --pairwise` was asked. `preferences` is a preference run (`pf_…`) or a file of records; without
+    it the two runs are compared."""
+
+    candidate: str
+    baseline: str
+    url: str | None
+    preferences: str | None
+    alpha: float
+    max_loss: float
+    budget_usd: float | None = None
+    name: str | None = None
+    judge: str | None = None
+    ci: bool = False
+
+
+@dataclass(frozen=True)
+class PairwiseVerdict:
+    """The verdict with the candidate's share of preferences and its interval; `looks` counts looks of the gate."""
+
+    verdict: Verdict
+    share: float | None
+    interval: tuple[float, float] | None
+    reason: str
+    pairs: Mapping[str, Any] | None
+    looks: int
+    preference_run: str | None
+    stopped_early: bool = False
+
+
+def spend(alpha: float, look: int) -> float:
+    """What look k, from 1, may spend of the error rate."""
+    return 3 * alpha / ((look + 2) * (look + 3))
+
+
+async def run_pairwise(job: PairwiseJob) -> PairwiseVerdict:
+    """The verdict. Raises InvalidItems for what the service refuses, and SaitenError."""
+    given = job.preferences
+    judges = given is None
+    async with open_service(job.url) if judges else open_service(job.url, NO_JUDGE) as service:
+        if given is not None and not given.startswith("pf_"):
+            answer = await rank_file(service, given, job.alpha)
+            return decide(answer, job, job.candidate, job.baseline, look=1)
+        if judges:
+            await require_judge(service, job)
+        run = given or await begin(service, job)
+        return await watch(service, run, job, owned=judges)
+
+
+async def rank_file(service: Connection, path: str, alpha: float) -> Object:
+    """The ranking of the file's records."""
+    try:
+        body = await asyncio.to_thread(Path(path).read_bytes)
+    except OSError as error:
+        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
+    kind = "text/csv" if path.lower().endswith(".csv") else "application/x-ndjson"
+    answer = await service.request(
+        "POST", RANKING, params={"alpha": str(alpha)}, content=body, headers={"Content-Type": kind}
+    )
+    return read_object(answer)
+
+
+async def require_judge(service: Connection, job: PairwiseJob) -> None:
+    """Says where the baseline judge would compare. Raises SaitenError in a CI, unless that judge was named."""
+    judge = (await service.info()).get("judge")
+    if not (isinstance(judge, dict) and judge.get("baseline")):
+        return
+    if job.ci and job.judge != "lexical":
+        raise SaitenError(tell("in a CI the lexical judge compares nothing unless --judge lexical says so"))
+    click.echo(tell(LEXICAL), err=True)
+
+
+async def begin(service: Connection, job: PairwiseJob) -> str:
+    """The id of a new preference run of the two runs."""
+    asked: dict[str, Any] = {"runs": [job.candidate, job.baseline], "name": job.name, "budget_usd": job.budget_usd}
+    body = {key: value for key, value in asked.items() if value is not None}
+    return str((await post(service, PATH, body, once(JSON, None)))["id"])
+
+
+async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool) -> PairwiseVerdict:
+    """The verdict as soon as there is one, or that of the ended run. A run of this gate's own is then cancelled."""
+    look, due = 0, FIRST_LOOK
+    while True:
+        state = read_object(await service.request("GET", f"{PATH}/{run}"))
+        counts = state["counts"]
+        done, ended = counts["scored"] + counts.get("partial", 0), state["status"] in ENDED | {"paused"}
+        if ended or done >= due:
+            look, due = look + 1, max(FIRST_LOOK, int(done * GROWTH))
+            # One look at the end alone spends all.
+            level = job.alpha if ended and look == 1 else spend(job.alpha, look)
+            found = await look_at(service, run, state, job, level=level, look=look)
+            if ended or found.verdict != "inconclusive":
+                early = not ended
+                if early and owned:
+                    await service.request("POST", f"{PATH}/{run}/cancel", again=False)
+                return PairwiseVerdict(**{**vars(found), "stopped_early": early})
+        await asyncio.sleep(WAIT_SECONDS)
+
+
+async def look_at(
+    service: Connection, run: str, state: Object, job: PairwiseJob, *, level: float, look: int
+) -> PairwiseVerdict:
+    """The verdict by what was judged until now."""
+    body = json.dumps({"preference_run": run, "alpha": level, "by": "judge"}).encode()
+    answer = read_object(
+        await service.request("POST", RANKING, content=body, headers={"Content-Type": JSON}, again=False)
+    )
+    plan = state["pairs"]
+    names = dict(zip(plan["runs"], plan["systems"], strict=True))
+    candidate, baseline = (names.get(one, one) for one in (job.candidate, job.baseline))
+    return decide(answer, job, candidate, baseline, look=look, run=run)
+
+
+def decide(
+    ranking: Mapping[str, Any], job: PairwiseJob, candidate: str, baseline: str, *, look: int, run: str | None = None
+) -> PairwiseVerdict:
+    """The verdict on two systems of a ranking. Raises InvalidItems where one is not in it."""
+    for system in (candidate, baseline):
+        if system not in ranking["systems"]:
+            names = ", ".join(ranking["systems"])
+            raise InvalidItems(tell("{system} is not among the systems: {names}", system=system, names=names))
+    met = next((one for one in ranking["pairs"] if {one["a"], one["b"]} == {candidate, baseline}), None)
+
+    def end(verdict: Verdict, reason: str, share: float | None = None, ends: Any = None) -> PairwiseVerdict:
+        return PairwiseVerdict(verdict, share, ends, reason, met, look, run)
+
+    if met is None:
+        return end("inconclusive", tell("the two were never compared"))
+    share, ends = met["share"], met["share_interval"]
+    if met["a"] != candidate:
+        share, ends = 1 - share, None if ends is None else (1 - ends[1], 1 - ends[0])
+    if not met["both_orders"]:
+        return end("inconclusive", tell("each was shown in one order only, so that the order decides too"), share)
+    if ends is None:
+        return end("inconclusive", tell("too few dialogues or items for an interval"), share)
+    least = 0.5 - job.max_loss
+    told = tell(
+        "preferred in {share} [{low}, {high}], a tie counting half; needed {least}",
+        share=write_figure(share, 3),
+        low=write_figure(ends[0], 3),
+        high=write_figure(ends[1], 3),
+        least=write_figure(least, 3),
+    )
+    verdict: Verdict = "pass" if ends[0] >= least else "fail" if ends[1] < least else "inconclusive"
+    return end(verdict, told, share, tuple(ends))
