@@ -149,7 +149,7 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
 
 async def make_pairs(client: httpx.AsyncClient, key: Header, batch: str) -> dict[str, str]:
     """Ids of a comparison by the judge, of a preference run and of a round of preferences."""
-    items = [{**BATCH["items"][0], "response": "別の応答です。"}]
+    items = [{"id": "1", **SAID, "response": "別の応答です。"}]
     other = (await client.post("/v1/batches", json={**BATCH, "items": items}, headers=key)).json()["id"]
     await wait_for(client, other, headers=key)
     runs, sides = [batch, other], {"first": {"response": "はい。"}, "second": {"response": "いいえ。"}}
