@@ -266,7 +266,7 @@ def judge_choice(runs: int) -> Iterator[Row]:
                 for seed in range(own):
                     judged, _, wrong = run_rounds(world, 1000, np.random.default_rng([5, seed]), active=active)
                     calls[active].append(judged)
-                    errors += active and wrong
+                    errors += int(active and wrong)
             saved = 1 - np.mean(calls[True]) / np.mean(calls[False])
             data = f"{systems} systems, {name}, up to 1,000 prompts a pair"
             note = f"{2 * np.mean(calls[True]):,.0f} calls, at random {2 * np.mean(calls[False]):,.0f}"

@@ -58,7 +58,8 @@ class RankSets:
     @property
     def tied_with_best(self) -> Mask:
         """Which systems none is surely better than, shape (N,)."""
-        return ~self.better.any(axis=0)
+        found: Mask = np.logical_not(np.any(self.better, axis=0, keepdims=True))[0]
+        return found
 
     @property
     def main(self) -> Strengths | None:
@@ -112,8 +113,8 @@ def combine_groups(pairs: ShownPairs, estimate: Estimate, *, alpha: float, joine
         highest=np.bincount(component)[component] - better.sum(axis=1),
         components=tuple(tuple(np.flatnonzero(component == one).tolist()) for one in range(int(component.max()) + 1)),
         group=group,
-        never_wins=~beats.any(axis=1),
-        never_loses=~beats.any(axis=0),
+        never_wins=np.logical_not(np.any(beats, axis=1, keepdims=True))[:, 0],
+        never_loses=np.logical_not(np.any(beats, axis=0, keepdims=True))[0],
         fits=tuple(fits),
         clusters=clusters,
     )
@@ -219,7 +220,7 @@ def compare_orders(pairs: ShownPairs) -> Consistency:
     agreed = first == second
     return Consistency(
         counts=np.bincount(units, minlength=clusters).astype(np.float64),
-        agreed=np.bincount(units, weights=agreed, minlength=clusters),
+        agreed=np.bincount(units, weights=agreed, minlength=clusters).astype(np.float64),
         ties=int(np.sum(agreed & (first == TIE))),
         opposed=int(np.sum((first != second) & (first != TIE) & (second != TIE))),
     )

@@ -131,7 +131,7 @@ class Cells:
     @property
     def size(self) -> int:
         """How many parameters there are."""
-        return self.systems + self.terms.shape[1] + (self.ties is not None)
+        return self.systems + int(self.terms.shape[1]) + (self.ties is not None)
 
     def odds(self, parameters: Floats) -> Floats:
         """d of each cell, of parameters of shape (parameters, …)."""
@@ -140,8 +140,9 @@ class Cells:
 
     def difference(self, values: Floats) -> Floats:
         """The sum of the cells' values where a system is first, less that where it is second; shape (systems,)."""
-        found: Floats = np.bincount(self.first, weights=values, minlength=self.systems)
-        return found - np.bincount(self.second, weights=values, minlength=self.systems)
+        found = np.bincount(self.first, weights=values, minlength=self.systems).astype(np.float64)
+        found -= np.bincount(self.second, weights=values, minlength=self.systems)
+        return found
 
 
 @dataclass(frozen=True)
@@ -207,8 +208,9 @@ def find_collinear(pairs: ShownPairs) -> tuple[str, ...]:
     laplacian = np.diag(ends.sum(axis=1)) - ends
 
     def contrast(values: Floats) -> Floats:
-        summed: Floats = np.bincount(pairs.first, weights=values, minlength=size)
-        return summed - np.bincount(pairs.second, weights=values, minlength=size)
+        summed = np.bincount(pairs.first, weights=values, minlength=size).astype(np.float64)
+        summed -= np.bincount(pairs.second, weights=values, minlength=size)
+        return summed
 
     for name, values in pairs.covariates.items():
         rows = np.array([contrast(one) for one in columns]).reshape(-1, size)
@@ -236,7 +238,7 @@ def count_cells(
         return Cells(size, pairs.first, pairs.second, pairs.choice, terms, weight, said), np.arange(pairs.n)
     key = (pairs.first * size + pairs.second) * 3 + pairs.choice
     held = np.bincount(key, minlength=3 * size * size) > 0
-    counts = np.bincount(key, weights=weight, minlength=len(held))[held]
+    counts = np.bincount(key, weights=weight, minlength=len(held))[held].astype(np.float64)
     own = np.flatnonzero(held)
     terms = np.ones((len(own), len(names)))
     cells = Cells(size, own // 3 // size, own // 3 % size, own % 3, terms, counts, said)
@@ -380,7 +382,7 @@ def describe(
     """The estimates with their errors over clusters; `scales` are the terms' by name."""
     found = differentiate(cells, parameters)
     curvature = collect(cells, found)[1]
-    inverse = np.linalg.pinv(anchor(cells, curvature, penalty), hermitian=True)
+    inverse = np.linalg.pinv(anchor(cells, curvature, penalty), hermitian=True).astype(np.float64)
     if not penalty:
         inverse[: cells.systems, : cells.systems] -= 1 / cells.systems**2  # of `anchor`: it moves no difference
     scores = score_clusters(cells, found, looks)

@@ -46,6 +46,7 @@ from saiten.answers import (
     JudgeCheck,
     JudgePause,
     JudgesReport,
+    Leaderboard,
     Link,
     Links,
     PairAgreement,
@@ -57,6 +58,7 @@ from saiten.answers import (
     PreferencesAdded,
     PreferenceSummary,
     ProjectPolicy,
+    Ranking,
     Rating,
     RatingsAdded,
     ResultRow,
@@ -100,6 +102,7 @@ from saiten.requests import (
     JudgeCheckOptions,
     PreferenceOptions,
     PreferenceRunOptions,
+    RankingOptions,
     RoundOptions,
     RoundSize,
 )
@@ -485,6 +488,33 @@ class AsyncClient:
     async def preference_summary(self, run: str | HasId) -> PreferenceSummary:
         """How often which run was better, and how far the order decided, over the results so far."""
         return await self._get(PreferenceSummary, f"{preference_run_path(run)}/summary")
+
+    async def rank(
+        self,
+        *,
+        data: Sequence[Mapping[str, Any]] | None = None,
+        runs: Sequence[str | HasId] | None = None,
+        preference_run: str | HasId | None = None,
+        **options: Unpack[RankingOptions],
+    ) -> Ranking:
+        """Systems ranked by preferences: `data`, one look each; the ratings of `runs`; or a preference run."""
+        asked: dict[str, Any] = {**options}
+        if data is not None:
+            asked["data"] = list(data)
+        if runs is not None:
+            asked["runs"] = [id_of(one) for one in runs]
+        if preference_run is not None:
+            asked["preference_run"] = id_of(preference_run)
+        return await self._post(Ranking, "/v1/analyses/ranking", asked)
+
+    async def leaderboard(
+        self, *, name: str | None = None, preference_run: str | HasId | None = None, aspect: str | None = None
+    ) -> Leaderboard:
+        """The systems of a preference run, or of the newest runs of a name, by the judge, by people and by ratings."""
+        run = None if preference_run is None else id_of(preference_run)
+        asked = {"name": name, "preference_run": run, "aspect": aspect}
+        known = {key: value for key, value in asked.items() if value is not None}
+        return await self._get(Leaderboard, "/v1/leaderboards", **known)
 
     # Comparisons, gates and analyses
 
@@ -1108,6 +1138,8 @@ class Client(Blocking):
     erase_preference_run = blocking(AsyncClient.erase_preference_run)
     preference_results = iterating(AsyncClient.preference_results)
     preference_summary = blocking(AsyncClient.preference_summary)
+    rank = blocking(AsyncClient.rank)
+    leaderboard = blocking(AsyncClient.leaderboard)
     compare = blocking(AsyncClient.compare)
     gate = blocking(AsyncClient.gate)
     get_gate = blocking(AsyncClient.get_gate)

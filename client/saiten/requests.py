@@ -130,6 +130,17 @@ class JudgeCheckOptions(TypedDict, total=False):
     reference: AnchorRatings
 
 
+class RankingOptions(TypedDict, total=False):
+    """The options of a ranking; docs/rankings.md describes them."""
+
+    alpha: float
+    ties: Literal["davidson", "ordinal"]
+    clusters: Literal["dialogue", "item", "none"]
+    by: Literal["judge", "people", "all"]
+    aspect: str
+    penalty: float
+
+
 class AnalysisOptions(TypedDict, total=False):
     """The options of the analyses, which each take some of them; docs/analyses.md says which."""
 

@@ -13,7 +13,7 @@ def begin(site: Pages, seen: Visit, rater: str = "甲") -> Page:
     """The first sheet of a new round."""
     page = seen.goto(f"/rate?run={site.run('ja-dialogue', 'a-102')}")
     page.locator("#items").fill("3")
-    page.locator("form.stack button.primary").click()
+    page.locator("form[action='/rate'] button.primary").click()
     page.locator("#rater").fill(rater)
     page.locator("form:has(#rater) button.primary").click()
     expect(page.locator("#sheet")).to_be_visible()

@@ -150,6 +150,10 @@ async def test_every_resource_is_asked(
     assert (await client.estimate_preference_run([after, other])).candidates == 3
     summary = await client.compare_runs([after, other], name="pairs", budget_usd=1)
     assert summary.aspects["overall"].tie == 2
+    board = await client.leaderboard(preference_run=summary.id)
+    assert board.judge is not None
+    ranking = await client.rank(preference_run=summary.id, alpha=0.1)
+    assert (ranking.alpha, [*ranking.systems]) == (0.1, [*board.judge.systems])
     duel = await client.preference_run(summary.id)
     assert (duel.rubric_name, [one.id for one in await client.preference_runs(name="pairs")]) == (
         after.batch.rubric_name,

@@ -7,21 +7,22 @@ from itertools import combinations
 import numpy as np
 
 from saiten_server.preferences.rankings.choice import begin, choose_next, is_resolved, list_resolved, take_stock
-from saiten_server.preferences.values import ShownPair
+from saiten_server.preferences.values import Choice, ShownPair
 from saiten_server.stats import active_choice
 from tests.support.preferences import PreferenceWorld, draw_pairs
 
 NAMES = ("a", "b", "c", "d")
+CHOICES: tuple[Choice, ...] = ("first", "second", "tie")
 WORLD = PreferenceWorld((-2.0, 0.0, 0.1, 2.0))
 
 
 def judge_all(world: PreferenceWorld, chosen, rng) -> list[ShownPair]:
     """Both orders of each, by chance."""
-    shown = []
+    shown: list[ShownPair] = []
     for one, other, item in chosen:
         for first, second in ((one, other), (other, one)):
             chances = world.chances(np.array([NAMES.index(first)]), np.array([NAMES.index(second)]))[:, 0]
-            choice = ("first", "second", "tie")[rng.choice(3, p=chances)]
+            choice = CHOICES[rng.choice(3, p=chances)]
             shown.append(ShownPair(item, item, first, second, choice))
     return shown
 
@@ -29,7 +30,8 @@ def judge_all(world: PreferenceWorld, chosen, rng) -> list[ShownPair]:
 def test_a_run_begins_with_all_pairs_and_ends_resolved() -> None:
     rng, world = np.random.default_rng(1), PreferenceWorld((-2.0, -0.7, 0.7, 2.0))
     items = {pair: [f"i{number}" for number in range(400)] for pair in combinations(NAMES, 2)}
-    standing, shown, counts = begin(NAMES), [], []
+    shown: list[ShownPair] = []
+    standing, counts = begin(NAMES), []
     while not is_resolved(standing):
         chosen = choose_next(shown, NAMES, items, standing=standing)
         assert chosen

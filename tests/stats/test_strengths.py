@@ -26,12 +26,14 @@ def design_of(pairs: ShownPairs) -> np.ndarray:
     rows, found = np.arange(pairs.n), np.zeros((pairs.n, len(pairs.systems)))
     found[rows, pairs.first] = 1.0
     found[rows, pairs.second] = -1.0
-    return np.column_stack([found[:, 1:], *pairs.covariates.values()])
+    design: np.ndarray = np.column_stack([found[:, 1:], *pairs.covariates.values()])
+    return design
 
 
 def centre(values: np.ndarray) -> np.ndarray:
-    found = np.concatenate([[0.0], values])
-    return found - found.mean()
+    found: np.ndarray = np.concatenate([[0.0], values])
+    centred: np.ndarray = found - found.mean()
+    return centred
 
 
 def test_without_order_effect_strengths_are_those_of_choix() -> None:

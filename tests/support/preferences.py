@@ -72,7 +72,8 @@ def draw_pairs(world: PreferenceWorld, prompts: int, rng: np.random.Generator) -
 def make_pairs(systems: int, first: Integers, second: Integers, choice: Integers, item: Integers) -> ShownPairs:
     """Looks by one judge, each item being a cluster."""
     names = tuple(f"s{number}" for number in range(systems))
-    return ShownPairs(names, *map(np.asarray, (first, second, choice, item, item)), rater=np.full(len(first), NO_RATER))
+    first, second, choice, item = (np.asarray(column) for column in (first, second, choice, item))
+    return ShownPairs(names, first, second, choice, item, item, np.full(len(first), NO_RATER))
 
 
 def list_wins(table: dict[tuple[int, int], int], systems: int) -> ShownPairs:

@@ -394,6 +394,7 @@ PARAMETERS: Mapping[str, str] = {
     "baseline": "verdicts against this batch",
     "gate_id": "the kept verdict's id, `ga_…`",
     "round_id": "the round's id, `rr_…`",
+    "preference_round_id": "the round's id, `rr_…`",
     "cursor": "`next` of the page before",
     "format": "NDJSON, CSV or Parquet",
     "item": "ratings of this item",

@@ -63,13 +63,8 @@ class HumanPreferenceStore:
         column can hold a text; the `pointer` is the preference's number from 0."""
         if not can_store(project):
             raise InvalidRequest(Message("project-name-not-kept"))
-        rows = dict[str, dict[str, Any]]()
-        for number, opinion in enumerate(opinions):
-            row = write_row(project, opinion, now, shown_at or now)
-            if not can_store(*(value for value in row.values() if isinstance(value, str))):
-                raise InvalidRequest(Message("preference-not-kept"), pointer=str(number))
-            rows.pop(row["key"], None)  # the later stands last
-            rows[row["key"]] = row
+        # In a thread: many take seconds.
+        rows = await asyncio.to_thread(write_rows, project, opinions, now, shown_at or now)
         replaced, grown = 0, 0
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
@@ -102,7 +97,7 @@ class HumanPreferenceStore:
         )
         for some in db.cut_pieces(names, RECORDS_AT_ONCE):
             rows = await db.fetch(self._engine, query.where(result.id.in_(some)))
-            found |= await asyncio.to_thread(lambda rows=rows: {row.id: read_judged(row) for row in rows})
+            found |= await asyncio.to_thread(read_each, rows)
         return found
 
     async def _find_drawn(self, project: str, names: Sequence[str]) -> dict[str, NamedPair]:
@@ -204,6 +199,20 @@ class HumanPreferenceStore:
         return [read_shown(row) for row in await db.fetch(self._engine, query)]
 
 
+def write_rows(
+    project: str, opinions: Sequence[Opinion], now: datetime, shown_at: datetime
+) -> dict[str, dict[str, Any]]:
+    """The columns of each preference, by its key. Raises InvalidRequest for a text that no column can hold."""
+    rows = dict[str, dict[str, Any]]()
+    for number, opinion in enumerate(opinions):
+        row = write_row(project, opinion, now, shown_at)
+        if not can_store(*(value for value in row.values() if isinstance(value, str))):
+            raise InvalidRequest(Message("preference-not-kept"), pointer=str(number))
+        rows.pop(row["key"], None)  # the later stands last
+        rows[row["key"]] = row
+    return rows
+
+
 def write_row(project: str, opinion: Opinion, now: datetime, shown_at: datetime) -> dict[str, Any]:
     """The columns of a preference. A pair of texts is kept in the order in which it came."""
     given, named = opinion.given, opinion.named
@@ -242,6 +251,11 @@ def write_side(side: Side) -> str:
     return side.model_dump_json(exclude_none=True, exclude={"id"})
 
 
+def read_each(rows: Sequence[Row[Any]]) -> dict[str, NamedPair]:
+    """The pairs of preferences of the judge's, by id."""
+    return {row.id: read_judged(row) for row in rows}
+
+
 def read_judged(row: Row[Any]) -> NamedPair:
     """The pair of a preference of the judge's: in a preference run the places of both responses, else what the record
     says of them."""
@@ -256,8 +270,8 @@ def read_judged(row: Row[Any]) -> NamedPair:
     places = read_candidate(row.request).pair
     if plan is None or places is None:  # an erased candidate
         return NamedPair(lengths=measure(evaluation.pair))
-    sides = [Place(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True)]
-    return NamedPair(*sides, lengths=measure(evaluation.pair))
+    first, second = (Place(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
+    return NamedPair(first, second, lengths=measure(evaluation.pair))
 
 
 def measure(pair: Pair | None) -> tuple[int | None, int | None]:

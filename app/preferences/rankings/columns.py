@@ -37,7 +37,8 @@ def list_columns(shown: Sequence[ShownPair], systems: Sequence[str]) -> ShownPai
         ],
         dtype=np.int64,
     ).reshape(-1, 6)
-    return ShownPairs(tuple(systems), *columns.T, covariates=list_covariates(shown))
+    first, second, choice, item, cluster, rater = columns.T
+    return ShownPairs(tuple(systems), first, second, choice, item, cluster, rater, covariates=list_covariates(shown))
 
 
 def list_covariates(shown: Sequence[ShownPair]) -> dict[str, Floats]:

@@ -215,7 +215,9 @@ def tell_met(
         share=share.mean or 0.0,
         share_interval=share.interval,
         both_orders=own.is_shown_both_ways(),
-        win_probability=share_preferred((one, other), tie and tie.value, request.ties) if same else None,
+        win_probability=share_preferred((one, other), None if tie is None else tie.value, request.ties)
+        if same
+        else None,
     )
 
 

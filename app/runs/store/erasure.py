@@ -138,9 +138,9 @@ async def remove_pairs(
         await connection.execute(update(round_tasks).where(*pending).values(done_at=now))
     await connection.execute(delete(round_pairs).where(these))
     # Of the batch itself where it compares pairs: what people say of its results.
-    own = select(evaluations.c.id).where(evaluations.c.batch_id == batch_id)
+    ids = select(evaluations.c.id).where(evaluations.c.batch_id == batch_id)
     if places is not None:
-        own = own.where(evaluations.c.position.in_(places))
-    named = and_(human_preferences.c.pair.like("pr\\_%", escape="\\"), human_preferences.c.pair.in_(own))
+        ids = ids.where(evaluations.c.position.in_(places))
+    named = and_(human_preferences.c.pair.like("pr\\_%", escape="\\"), human_preferences.c.pair.in_(ids))
     of_side = or_(find_sides(human_preferences, batch_id, places), named)
     return await remove_sized(connection, human_preferences, PREFERENCE_SIZE, of_side)

@@ -164,7 +164,7 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
 
 async def make_pairs(client: httpx.AsyncClient, key: Header, batch: str) -> dict[str, str]:
     """Ids of a comparison by the judge, of a preference run and of a round of preferences."""
-    items = [{**BATCH["items"][0], "response": "別の応答です。"}]
+    items = [{"id": "1", **SAID, "response": "別の応答です。"}]
     other = (await client.post("/v1/batches", json={**BATCH, "items": items}, headers=key)).json()["id"]
     await wait_for(client, other, headers=key)
     runs, sides = [batch, other], {"first": {"response": "はい。"}, "second": {"response": "いいえ。"}}
@@ -204,6 +204,7 @@ def bodies(ids: dict[str, str]) -> dict[Operation, list[dict[str, Any]]]:
         Operation("POST", "/v1/comparisons"): [{"baseline": batch, "candidate": batch}],
         Operation("POST", "/v1/gates"): [{"candidate": batch}, {"candidate": batch, "baseline": batch}],
         Operation("POST", "/v1/analyses/{name}"): [{"batch": batch}],
+        Operation("POST", "/v1/analyses/ranking"): [{"runs": [batch, "ba_1"]}],
         Operation("POST", ROUNDS): [{"batch": batch, "name": "a"}],
         Operation("PUT", "/v1/baselines/{name}"): [{"batch": batch}],
         Operation("POST", "/v1/rounds"): [{"kind": "preference", "runs": [batch, "ba_1"], "name": "a"}],
