@@ -15,7 +15,7 @@ from tests.support.waiting import LIMIT_SECONDS
 
 async def leave_future(error: Exception) -> None:
     asyncio.get_running_loop().create_future().set_exception(error)
-    gc.collect()
+    gc.collect(1)
 
 
 async def test_a_connection_that_was_given_up_while_it_was_made_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

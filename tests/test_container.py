@@ -1,11 +1,8 @@
 """The service's own worker: when it works, and how it ends."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -136,13 +133,3 @@ async def test_a_service_that_ends_at_once_loads_no_client(monkeypatch: pytest.M
     async with warming(Settings()):
         await asyncio.sleep(0)
     assert loaded == []
-
-
-def test_nothing_that_starts_waits_for_what_only_analyses_need():
-    code = (
-        "import sys, saiten_server.application, saiten.commands.score, saiten_server.cli.worker;"
-        "print([name for name in ('scipy', 'vl_convert', 'torch') if name in sys.modules])"
-    )
-    root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

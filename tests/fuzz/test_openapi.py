@@ -12,7 +12,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fuzz.openapi import run
 from tests.support.command import served
 
 EXAMPLES = 5
@@ -34,6 +33,9 @@ ANSWERS = {"/broken": (500, "application/json", b"1"), "/text": (200, "text/plai
 
 
 def test_the_service_keeps_to_its_document(tmp_path: Path) -> None:
+    # Schemathesis takes a quarter of a second to import: not in each process that collects the tests.
+    from tests.fuzz.openapi import run
+
     with served(tmp_path, SAITEN_JUDGE="lexical") as (url, _):
         tally = run(url, examples=EXAMPLES, phases=("examples", "fuzzing"))
         documented = httpx.get(f"{url}/openapi.json", trust_env=False, verify=False).json()["paths"]
@@ -74,6 +76,8 @@ def liar() -> Iterator[str]:
 
 
 def test_a_service_that_does_otherwise_is_found_out(liar: str) -> None:
+    from tests.fuzz.openapi import run
+
     tally = run(liar, examples=2, phases=("fuzzing",))
     found = {tuple(name.split(" ")[1:3]) for name in tally.failures}
     assert {("/broken", "not_a_server_error"), ("/broken", "status_code_conformance")} <= found

@@ -34,7 +34,7 @@ from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Answer, Request, complete, say, status, valid, verdict_of
 from tests.support.fake_translator import FakeTranslator
 from tests.support.judges import make_judge
-from tests.support.provider_bench import Death, Killed, Mortal, ProviderBench, make_candidate, open_bench
+from tests.support.provider_bench import Death, Instead, Killed, Mortal, ProviderBench, make_candidate, open_bench
 from tests.support.waiting import LIMIT_SECONDS
 
 TABLES = (provider_runs, provider_parts, provider_replies, provider_leftovers)
@@ -64,6 +64,10 @@ def cost(records: list[Record]) -> float:
 async def count(database: AsyncEngine, table: Any) -> int:
     async with read(database) as connection:
         return int((await connection.execute(select(func.count()).select_from(table))).scalar_one())
+
+
+async def never(_: float) -> None:
+    await asyncio.Event().wait()
 
 
 async def finish(bench: ProviderBench, batch_id: str) -> None:
@@ -541,15 +545,11 @@ async def test_what_is_paused_during_a_step_sends_no_further_part(bench: Provide
     bench.limits = PartLimits(requests=2)
     batch = await bench.add(6)
 
-    class Paused:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.provider, name)
+    async def create(*arguments: Any) -> str:
+        await bench.store.put_status(batch, "paused")
+        return await bench.provider.create(*arguments)
 
-        async def create(self, *arguments: Any) -> str:
-            await bench.store.put_status(batch, "paused")
-            return await bench.provider.create(*arguments)
-
-    await bench.run(provider=Paused()).step(batch)
+    await bench.run(provider=Instead(bench.provider, create=create)).step(batch)
     assert (len(bench.fake.batches), len(bench.fake.files)) == (1, 1)
     await bench.store.put_status(batch, "queued")
     await finish(bench, batch)
@@ -784,16 +784,12 @@ async def test_a_step_that_is_cancelled_lets_the_next_begin_at_once(bench: Provi
     run = bench.run()
     asked = asyncio.Event()
 
-    class Slow:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.provider, name)
+    async def upload(*_: Any) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return ""
 
-        async def upload(self, *_: Any) -> str:
-            asked.set()
-            await asyncio.Event().wait()
-            return ""
-
-    slow = asyncio.create_task(bench.run("slow", provider=Slow()).step(batch))
+    slow = asyncio.create_task(bench.run("slow", provider=Instead(bench.provider, upload=upload)).step(batch))
     await asyncio.wait_for(asked.wait(), 20)
     slow.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -820,20 +816,15 @@ async def test_a_step_whose_lease_was_taken_over_does_not_send(bench: ProviderBe
     batch = await bench.add(3)
     waiting, go = asyncio.Event(), asyncio.Event()
 
-    class Late:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.provider, name)
+    async def upload(*arguments: Any) -> str:
+        file_id = await bench.provider.upload(*arguments)
+        waiting.set()
+        await go.wait()
+        return file_id
 
-        async def upload(self, *arguments: Any) -> str:
-            file_id = await bench.provider.upload(*arguments)
-            waiting.set()
-            await go.wait()
-            return file_id
-
-    async def never(_: float) -> None:
-        await asyncio.Event().wait()
-
-    late = asyncio.create_task(bench.run("late", provider=Late(), sleep=never).step(batch))
+    late = asyncio.create_task(
+        bench.run("late", provider=Instead(bench.provider, upload=upload), sleep=never).step(batch)
+    )
     await asyncio.wait_for(waiting.wait(), 20)
     await bench.step(batch)  # its lease ran out
     go.set()
@@ -851,20 +842,15 @@ async def test_a_provider_batch_that_came_too_late_is_taken_over_not_cancelled(b
     batch = await bench.add(3)
     waiting, go = asyncio.Event(), asyncio.Event()
 
-    class Late:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.provider, name)
+    async def create(*arguments: Any) -> str:
+        made = await bench.provider.create(*arguments)
+        waiting.set()
+        await go.wait()
+        return made
 
-        async def create(self, *arguments: Any) -> str:
-            made = await bench.provider.create(*arguments)
-            waiting.set()
-            await go.wait()
-            return made
-
-    async def never(_: float) -> None:
-        await asyncio.Event().wait()
-
-    late = asyncio.create_task(bench.run("late", provider=Late(), sleep=never).step(batch))
+    late = asyncio.create_task(
+        bench.run("late", provider=Instead(bench.provider, create=create), sleep=never).step(batch)
+    )
     await asyncio.wait_for(waiting.wait(), 20)
     await bench.step(batch)
     go.set()
@@ -883,13 +869,9 @@ async def test_a_long_step_keeps_its_lease(bench: ProviderBench) -> None:
     batch = await bench.add(2)
     renewed, go = asyncio.Event(), asyncio.Event()
 
-    class Slow:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.provider, name)
-
-        async def upload(self, *arguments: Any) -> str:
-            await go.wait()
-            return await bench.provider.upload(*arguments)
+    async def upload(*arguments: Any) -> str:
+        await go.wait()
+        return await bench.provider.upload(*arguments)
 
     naps = 0
 
@@ -902,7 +884,9 @@ async def test_a_long_step_keeps_its_lease(bench: ProviderBench) -> None:
         bench.clock.advance(20)
         await asyncio.sleep(0)
 
-    slow = asyncio.create_task(bench.run("slow", provider=Slow(), sleep=nap).step(batch))
+    slow = asyncio.create_task(
+        bench.run("slow", provider=Instead(bench.provider, upload=upload), sleep=nap).step(batch)
+    )
     await asyncio.wait_for(renewed.wait(), 20)
     await bench.run("other").step(batch)
     assert "upload" not in bench.fake.asked
@@ -915,13 +899,9 @@ async def test_a_renewal_that_loses_its_cancellation_holds_no_step_up(bench: Pro
     batch = await bench.add(2)
     napped = asyncio.Event()
 
-    class Slow:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(bench.provider, name)
-
-        async def upload(self, *arguments: Any) -> str:
-            await napped.wait()
-            return await bench.provider.upload(*arguments)
+    async def upload(*arguments: Any) -> str:
+        await napped.wait()
+        return await bench.provider.upload(*arguments)
 
     async def nap(_: float) -> None:
         if not napped.is_set():
@@ -931,7 +911,7 @@ async def test_a_renewal_that_loses_its_cancellation_holds_no_step_up(bench: Pro
         await asyncio.Event().wait()
 
     async with asyncio.timeout(LIMIT_SECONDS):
-        await bench.run(provider=Slow(), sleep=nap).step(batch)
+        await bench.run(provider=Instead(bench.provider, upload=upload), sleep=nap).step(batch)
     assert len(bench.fake.batches) == 1
 
 

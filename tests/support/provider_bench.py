@@ -113,6 +113,17 @@ class KeptQueue:
         self.jobs += jobs
 
 
+class Instead:
+    """A port with these methods in the place of its own."""
+
+    def __init__(self, port: Any, **methods: Any) -> None:
+        self._port = port
+        vars(self).update(methods)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
 @dataclass
 class ProviderBench:
     """Everything that a test of the provider's batch mode may look at."""
