@@ -12,6 +12,17 @@ from saiten.answer import Answer, CandidateCounts, RatedBatch, Report, Sequence,
 from saiten.rules import Rule
 
 
+class AlarmOptions(Answer):
+    """What raises an alarm, and how often one may be false."""
+
+    aspects: Sequence[str] | None = None
+    """aspects of the rubric that are watched; null: all"""
+    reference_days: int = 14
+    """days from the first conversation on that later ones are compared with"""
+    alpha: float = 0.05
+    """the most probable number of false alarms over the monitor's whole life"""
+
+
 class AnchorRatings(Answer):
     """
     A judge's ratings of the anchors: by anchor and aspect, one value per run, null if it gave none.
@@ -386,7 +397,10 @@ class EarlierRating(Answer):
 
 
 class ErasureReport(Answer):
-    """What was erased: whole batches, candidates of other batches, single evaluations, and datasets' items."""
+    """
+    What was erased: whole batches, candidates of other batches, single evaluations, datasets' items, and live
+    conversations.
+    """
 
     batches: int
     """whole batches that were erased"""
@@ -396,6 +410,8 @@ class ErasureReport(Answer):
     """single evaluations that were erased"""
     dataset_items: int
     """items of datasets that were erased"""
+    live_conversations: int
+    """live conversations that were erased"""
 
 
 class EstimateReport(Answer):
@@ -699,6 +715,50 @@ class LinkedLevel(Answer):
     """95 %: the lower and the upper end"""
 
 
+class LiveResult(Answer):
+    """One conversation as the monitor saw it."""
+
+    conversation: str
+    """the caller's name of the conversation"""
+    closed_at: datetime
+    """when it ended"""
+    system: str | None = None
+    """one of several systems that answered the item"""
+    build: str | None = None
+    """of most of the system's turns"""
+    outcome: str
+    """whether it is in the sample, and why not: not drawn, left out for the budget, or nothing to judge"""
+    probability: float
+    """with which it was sampled"""
+    run: str | None = None
+    """the batch that it is in"""
+    position: int | None = None
+    """its place there"""
+    status: str | None = None
+    """of the result; null while it waits"""
+    turns: int
+    """of both speakers"""
+    answers: int
+    """turns of the system"""
+    errors: int
+    """each fault, at most 20 of them"""
+    latency_seconds: float | None = None
+    """mean of the system's answers"""
+    findings: Mapping[str, int] = {}
+    """system turns by the code of a rule"""
+    aspects: Mapping[str, float] = {}
+    """ratings by the judge"""
+    faulty_turns: int | None = None
+    """system turns with a finding; null where that is not known"""
+
+
+class LiveResults(Answer):
+    """What a monitor saw of conversations."""
+
+    items: Sequence[LiveResult] = ()
+    """newest first"""
+
+
 class MaskedSpan(Answer):
     """
     A suspicious part of a text, which a second judgement masks: code points `start` to `end` of the text at
@@ -720,6 +780,39 @@ class MeanFigure(Answer):
     """the mean"""
     interval: tuple[float, float] | None = None
     """at 1 - alpha; null where the values show no spread"""
+
+
+class MeasureState(Answer):
+    """How a measure stands against the reference."""
+
+    measure: str
+    """an aspect, `faulty_turns` or `finding:CODE`"""
+    state: str
+    """`not-enough` data, `ok`, or `alarm`: worse"""
+    difference: float | None = None
+    """English minus source by aspect, null where either is unrated"""
+    interval: tuple[float, float] | None = None
+    """95 %: the lower and the upper end"""
+    since: datetime | None = None
+    """the beginning of the day from which on the difference is taken"""
+    n: int = 0
+    """how many values the figures are of"""
+    looked_at: datetime | None = None
+    """when it was last looked at"""
+
+
+class MeasureValue(Answer):
+    """
+    A mean over a window's conversations, each weighted by the inverse of the probability with which it was
+    sampled.
+    """
+
+    value: float | None = None
+    """the weighted mean; null without a conversation"""
+    interval: tuple[float, float] | None = None
+    """at 95 %; null for fewer than six conversations"""
+    n: int
+    """conversations"""
 
 
 class PairItem(Answer):
@@ -1010,6 +1103,17 @@ class ResolvedPair(Answer):
     """two-sided, adjusted for all pairs of systems by Holm's method"""
 
 
+class RisenKind(Answer):
+    """A kind of fault that is more frequent than in the reference."""
+
+    kind: str
+    """which kind it is"""
+    before: float
+    """system turns per 100"""
+    after: float
+    """system turns per 100"""
+
+
 class RoundOptions(Answer):
     """
     The options of a round. The responses are drawn from the batch's scored results by `seed`.
@@ -1239,6 +1343,32 @@ class SignificantPair(Answer):
     """two-sided, not corrected for the number of pairs"""
 
 
+class Sink(Answer):
+    """Where results are sent. The key comes from the operator's settings."""
+
+    kind: str
+    """how they are written"""
+    url: str
+    """of one of the services that SAITEN_SINKS lists"""
+
+
+class SinkState(Answer):
+    """What became of what a sink was to get."""
+
+    kind: str
+    """which kind it is"""
+    url: str
+    """as it was given"""
+    waiting: int
+    """what is to be sent"""
+    sent: int
+    """what the service took"""
+    dropped: int
+    """given up because the backlog was full, or refused by the sink for good"""
+    last_error: str | None = None
+    """a code: `status-…`, `timeout`, `unreachable`, `not-listed`, `backlog-full`"""
+
+
 class SourcesAgreement(Answer):
     """How far two sources rank the same systems alike."""
 
@@ -1346,6 +1476,15 @@ class Rating(Answer):
     """what the rater corrected, oldest first: at most the last 20 values"""
 
 
+class Stratum(Answer):
+    """Conversations that are sampled at a rate of their own."""
+
+    filter: Mapping[str, Any] = {}
+    """attributes that a conversation of the stratum has"""
+    rate: float
+    """the probability with which it is sampled, from 0 to 1"""
+
+
 class SystemLevel(Answer):
     """The correlation of the systems' means."""
 
@@ -1393,6 +1532,75 @@ class TermFigure(Answer):
     """in natural-log odds"""
     interval: tuple[float, float] | None = None
     """at 1 - alpha"""
+
+
+class TraceConvention(Answer):
+    """Spans that no convention reads."""
+
+    library: str
+    """the instrumentation library and its version"""
+    attributes: Sequence[str] = ()
+    """names of attributes that may hold what was said; never values"""
+    spans: int
+    """how many came"""
+    last_at: datetime
+    """when the last one came"""
+
+
+class TraceReport(Answer):
+    """What the project's bots sent, and what became of it."""
+
+    conversations: Mapping[str, int] = {}
+    """how many there are now, by state"""
+    counts: Mapping[str, int] = {}
+    unread: Sequence[TraceConvention] = ()
+    """conventions that are not known, the most frequent first"""
+
+
+class TracedHead(Answer):
+    """A live conversation without its turns."""
+
+    id: str
+    """begins with `lc_`"""
+    name: str
+    """the id that its spans name; that of the trace where they name none"""
+    state: str
+    """`open` while it goes on, `closed` when it ended, `done` when monitors have seen it"""
+    first_at: datetime
+    """when its first span arrived"""
+    last_at: datetime
+    """when its last span arrived"""
+    closed_at: datetime | None = None
+    """when it ended"""
+    attributes: Mapping[str, str] = {}
+    """those that monitors name"""
+    late_spans: int
+    """spans that came too late to be part of it"""
+    refused_spans: int
+    """spans beyond what a conversation may hold"""
+
+
+class TracedTurn(Answer):
+    """One turn of a live conversation."""
+
+    speaker: str
+    """`user` or `assistant`"""
+    role: str
+    """`system` for the bot"""
+    text: str
+    """verbatim"""
+    at: datetime
+    """by the sender's clock; when it arrived, where that is not to be believed"""
+    trace_id: str
+    """of the span that tells it"""
+    span_id: str
+    """of the span that tells it"""
+    system: str | None = None
+    """`service.name`"""
+    build: str | None = None
+    """`service.version`"""
+    latency_seconds: float | None = None
+    """how long the answer took"""
 
 
 class Translation(Answer):
@@ -1511,6 +1719,50 @@ class WinShare(Answer):
     """of the share: Wilson's, 95 %, with dialogues as units where there are any"""
 
 
+class Window(Answer):
+    """The conversations of one hour or day, system and build."""
+
+    starts_at: datetime
+    """the first moment of the hour or day, in UTC"""
+    ends_at: datetime
+    """the moment after it"""
+    system: str | None = None
+    """one of several systems that answered the item"""
+    build: str | None = None
+    """of the system"""
+    run: str | None = None
+    """the batch of those that were sampled; null where none was"""
+    open: bool
+    """whether more may join"""
+    conversations: int
+    """that ended in it"""
+    sampled: int
+    """of these"""
+    thinned: int
+    """not sampled because of the budget alone"""
+    answers: int
+    """turns of the system"""
+    turns_mean: float | None = None
+    """turns of a conversation"""
+    errors: int
+    """failed calls of the system"""
+    latency_seconds_mean: float | None = None
+    """of the system's answers"""
+    findings: Mapping[str, float] = {}
+    """system turns with a finding, per 100, by the rule's code"""
+    aspects: Mapping[str, MeasureValue] = {}
+    """mean ratings of those sampled"""
+    faulty_turns: MeasureValue
+    """system turns with any finding, per 100, of those sampled"""
+
+
+class Windows(Answer):
+    """Windows of a monitor."""
+
+    items: Sequence[Window] = ()
+    """newest first"""
+
+
 class WithinSystems(Answer):
     """
     Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
@@ -1536,6 +1788,53 @@ class WithinSystems(Answer):
     """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class WorseConversation(Answer):
+    """A conversation that speaks for an alarm."""
+
+    conversation: str
+    """the caller's name of it"""
+    run: str | None = None
+    """the batch that it is in; null where it was not sampled"""
+    position: int | None = None
+    """place in the batch, counting candidates from 0"""
+    value: float
+    """its rating, or its system turns with a finding per 100"""
+
+
+class Alarm(Answer):
+    """A measure that became worse than in the reference, until it was resolved."""
+
+    id: str
+    """al_…"""
+    measure: str
+    """an aspect, `faulty_turns` or `finding:CODE`"""
+    raised_at: datetime
+    """when it was raised"""
+    resolved_at: datetime | None = None
+    """when it was over; null while it is on"""
+    since: datetime
+    """the beginning of the day from which on the difference is taken"""
+    difference: float
+    """of the mean rating, or of system turns per 100"""
+    interval: tuple[float, float] | None = None
+    """95 %: the lower and the upper end"""
+    conversations_compared: int
+    """since then"""
+    conversations: Sequence[WorseConversation] = ()
+    """the worst new ones"""
+    kinds: Sequence[RisenKind] = ()
+    """kinds of faults that rose most"""
+
+
+class Alarms(Answer):
+    """How a monitor's measures stand, and its alarms."""
+
+    measures: Sequence[MeasureState] = ()
+    """each measure against the reference, by name"""
+    items: Sequence[Alarm] = ()
+    """newest first"""
 
 
 class AspectAgreement(Answer):
@@ -2274,6 +2573,37 @@ class Links(Answer):
     """newest first"""
 
 
+class MonitorOptions(Answer):
+    """What a monitor samples, by what it scores it, and what it does with the results."""
+
+    name: str
+    """the name of its runs"""
+    rubric: str
+    """a rubric of conversations, `id` or `id@version`"""
+    filter: Mapping[str, Any] = {}
+    """attributes that a conversation has to have; `service.name` is the system"""
+    rate: float = 0.05
+    """the probability with which a conversation is sampled, from 0 to 1"""
+    strata: Sequence[Stratum] = ()
+    """conversations with other rates; the first stratum that a conversation is of counts"""
+    idle_seconds: float = 300
+    """a conversation has ended after so long without a turn"""
+    max_turns: int = 400
+    """or with so many turns"""
+    window: str = "day"
+    """conversations of one hour or day (UTC) are a run"""
+    judge: JudgeOptions | None = None
+    """how the judge is called"""
+    budget_usd_per_day: float | None = None
+    """what the judge may cost a day (UTC); the sample is thinned before that is passed"""
+    alarm: AlarmOptions | None = None
+    """null: no alarms"""
+    redact: Sequence[str] = ("email", "phone", "number")
+    """what is covered before a text is stored"""
+    send_to: Sequence[Sink] = ()
+    """where results are sent"""
+
+
 class OrderVerdict(Answer):
     """What the judge said in one order. `verdict` is of the two as the request names them, not as they were shown."""
 
@@ -2757,6 +3087,50 @@ class SystemsDifference(Answer):
     """by aspect"""
 
 
+class TracedConversation(Answer):
+    """A live conversation as its spans tell it, each turn once."""
+
+    id: str
+    """begins with `lc_`"""
+    name: str
+    """the id that its spans name; that of the trace where they name none"""
+    state: str
+    """`open` while it goes on, `closed` when it ended, `done` when monitors have seen it"""
+    first_at: datetime
+    """when its first span arrived"""
+    last_at: datetime
+    """when its last span arrived"""
+    closed_at: datetime | None = None
+    """when it ended"""
+    attributes: Mapping[str, str] = {}
+    """those that monitors name"""
+    late_spans: int
+    """spans that came too late to be part of it"""
+    refused_spans: int
+    """spans beyond what a conversation may hold"""
+    turns: Sequence[TracedTurn] = ()
+    """in the order of time"""
+    system: str | None = None
+    """`service.name` of most of the bot's turns"""
+    build: str | None = None
+    """`service.version` of most of the bot's turns"""
+    errors: int
+    """calls that failed"""
+    tool_calls: int
+    """calls of tools, which are no turns"""
+    repeats: int
+    """answers that another span repeats or replaces"""
+
+
+class TracedConversations(Answer):
+    """Live conversations, the newest first."""
+
+    items: Sequence[TracedHead] = ()
+    """the newest first"""
+    next: str | None = None
+    """`cursor` of the next page; null on the last"""
+
+
 class TurnScore(Answer):
     """The evaluation of one system turn as a response, stored under its own id."""
 
@@ -3016,6 +3390,36 @@ class Measure(Answer):
     """figures that are null, each with the reason"""
     messages: Mapping[str, Any] = {}
     """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
+
+
+class Monitor(Answer):
+    """A monitor as it is now."""
+
+    id: str
+    """mo_…"""
+    version: int
+    """counts its changes, from 1"""
+    created_at: datetime
+    """when it was created, in UTC"""
+    updated_at: datetime
+    """when it was last changed"""
+    options: MonitorOptions
+    """what it samples and does, as it was given; the rubric with its version"""
+    waiting: int = 0
+    """sampled conversations without a result"""
+    thinning: int = 0
+    """how often the rates are halved today, so that the budget lasts; 0: not thinned"""
+    spent_usd_today: float | None = 0.0
+    """null where the price of a result is not known"""
+    sinks: Sequence[SinkState] = ()
+    """what became of what was sent"""
+
+
+class Monitors(Answer):
+    """All monitors of the project."""
+
+    items: Sequence[Monitor] = ()
+    """newest first"""
 
 
 class Preference(Answer):
