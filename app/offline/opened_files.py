@@ -235,7 +235,8 @@ def open_files(url: str) -> FrameFiles:
 
     with named(url):
         system, path = url_to_fs(url)
-        if system.isfile(path):
+        alone = system.isfile(path)
+        if alone:
             names = [path]
         else:
             found = system.find(path) if system.isdir(path) else system.glob(path)
@@ -245,11 +246,13 @@ def open_files(url: str) -> FrameFiles:
     if len(names) > MOST_FILES:
         raise InvalidRequest(Message("frame-files-most", name=url, most=MOST_FILES))
     local = getattr(system, "protocol", None) in (("file", "local"), "file")
-    base = path if len(names) > 1 or path != names[0] else ""
     return gather(
         url,
         [
-            (shorten(name, base), (lambda name=name: name) if local else (lambda name=name: system.open(name, "rb")))
+            (
+                url if alone else shorten(name, path),
+                (lambda name=name: name) if local else (lambda name=name: system.open(name, "rb")),
+            )
             for name in names
         ],
     )
@@ -263,7 +266,7 @@ def is_rows(path: str) -> bool:
 
 def shorten(name: str, base: str) -> str:
     """What messages call a file: its path below the folder."""
-    return name.removeprefix(base).strip("/") if base else name
+    return name.removeprefix(base).strip("/")
 
 
 def gather(name: str, files: Sequence[tuple[str, Callable[[], Any]]]) -> FrameFiles:
