@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -246,16 +246,12 @@ def open_files(url: str) -> FrameFiles:
     if len(names) > MOST_FILES:
         raise InvalidRequest(Message("frame-files-most", name=url, most=MOST_FILES))
     local = getattr(system, "protocol", None) in (("file", "local"), "file")
-    return gather(
-        url,
-        [
-            (
-                url if alone else shorten(name, path),
-                (lambda name=name: name) if local else (lambda name=name: system.open(name, "rb")),
-            )
-            for name in names
-        ],
-    )
+    return gather(url, [(url if alone else shorten(name, path), partial(open_part, system, name, local)) for name in names])
+
+
+def open_part(system: Any, name: str, local: bool) -> Any:  # noqa: FBT001
+    """The file, or its path where it is one of this machine."""
+    return name if local else system.open(name, "rb")
 
 
 def is_rows(path: str) -> bool:
