@@ -16,6 +16,7 @@ from saiten_server.core.errors import InvalidRequest
 if TYPE_CHECKING:
     from saiten_server.analyses.requests import AnalysisRequest
     from saiten_server.core.model import Value
+    from saiten_server.scoring.rubrics.files import RubricSource
     from saiten_server.stats.observations import Observations
     from saiten_server.stats.paper_tables import TableName
 
@@ -31,6 +32,7 @@ ABOUT = {
 }
 FURTHER = {
     "ranking": mark("Rank systems by preferences."),
+    "summary": mark("Sum results up that `saiten offline` wrote."),
     "metrics": mark("Measure responses: length, ROUGE, BERTScore, perplexity."),
 }
 """What does not read ratings, in modules of its own."""
@@ -254,6 +256,11 @@ class Analyses(click.Group):
 
             translate(ranking)
             return ranking
+        if cmd_name == "summary":
+            from saiten_server.cli.analyze_summary import command as summary
+
+            translate(summary)
+            return summary
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -338,14 +345,37 @@ def make_command(name: str) -> click.Command:
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
+    from saiten.commands.gate_files import are_results
     from saiten_server.analyses.reports import compute, prepare
     from saiten_server.cli.analysis_input import read_observations
     from saiten_server.platform.settings import read_settings
     from saiten_server.scoring.rubrics.files import open_rubrics
 
     rubrics = open_rubrics(read_settings().rubrics)
-    observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
+    if path != "-" and are_results(path):
+        request, observed = observe_results(path, request, rubrics)
+    else:
+        observed = read_observations(path, form, request, rubrics)
+    observations = prepare(request, observed, rubrics)
     return compute(request, observations, rubrics), observations
+
+
+def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) -> tuple[AnalysisRequest, Observations]:
+    """The judge's values in files of results, and the request as it is of these; raises InvalidItems for an analysis
+    of what people said."""
+    from saiten_server.analyses.requests import HierarchyRequest, WinRatesRequest
+    from saiten_server.offline.opened_files import open_files
+    from saiten_server.offline.runs import find_rubric, observe_files
+
+    if not isinstance(request, HierarchyRequest | WinRatesRequest) or request.values == "ratings":
+        from saiten.commands.files import InvalidItems
+
+        told = tell("files of results hold no ratings by people: adopt them (POST /v1/runs/adopt), and name --batch")
+        raise InvalidItems(f"{path}: {told}")
+    files = open_files(path)
+    rubric = find_rubric(files, rubrics, request.rubric)
+    asked = request.model_copy(update={"values": "scores", "rubric": rubric.name})
+    return asked, observe_files(files, rubric, request.aspects)
 
 
 def observe(

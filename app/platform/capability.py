@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES = (
     *("scoring", "runs", "comparison", "preferences", "analyses", "ratings", "monitors"),
-    *("governance", "explorer", "erasure"),
+    *("governance", "explorer", "erasure", "offline"),
 )
 """The folders that join the service, in the order of their routes in the OpenAPI document."""
 
