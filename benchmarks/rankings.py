@@ -273,8 +273,8 @@ def judge_choice(runs: int) -> Iterator[Row]:
             yield Row("calls saved by active choice", data, float(saved), own, low=0.3, share=False, note=note)
             yield Row("stopped, a resolved pair is wrong", data, errors / own, own, high=ALPHA)
         twins = make_world(systems)
-        wrong = sum(run_rounds(twins, 100, np.random.default_rng([6, seed]), active=True)[2] for seed in range(own))
-        yield Row("stopped, a resolved pair is wrong", name_world(twins, 100), wrong / own, own, high=ALPHA)
+        failed = sum(run_rounds(twins, 100, np.random.default_rng([6, seed]), active=True)[2] for seed in range(own))
+        yield Row("stopped, a resolved pair is wrong", name_world(twins, 100), failed / own, own, high=ALPHA)
 
 
 def judge_gate(runs: int) -> Iterator[Row]:

@@ -34,7 +34,7 @@ CHOICE_PENALTY = 0.5
 uses it."""
 
 STEPS = 48
-"""Parts of a round, after each of which the expected uncertainty is computed anew."""
+"""Parts of a round, after each of which the expected uncertainty is computed again."""
 
 FIRST_ITEMS = 10
 """Items of each pair in the first round: two more than the fewest clusters that a test takes."""

@@ -5,7 +5,7 @@ are right with probability 1 − α, whichever they are. Of N systems, one that 
 can have each rank from 1 + b to N − w, and is tied with the best where b is 0 (Chatzi et al. 2024, arXiv 2402.17826,
 have the same sets from a confidence region). So the best is among those tied with the best with probability 1 − α.
 
-Systems that nobody connects, directly or through others, are not compared. Where all between two groups was won by one
+Systems that no one connects, directly or through others, are not compared. Where all between two groups was won by one
 of them (a system that never wins is such a group), how much better it is has no finite estimate: strengths are given
 within each group, and pairs between groups are tested by the signs of their clusters' sums, which needs no estimate.
 """

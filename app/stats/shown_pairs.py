@@ -57,7 +57,7 @@ class ShownPairs:
         )
 
     def among(self, members: Integers) -> ShownPairs:
-        """The looks at two of these systems, numbered anew in the order of `members`."""
+        """The looks at two of these systems, numbered in the order of `members`."""
         place = np.full(len(self.systems), -1)
         place[members] = np.arange(len(members))
         found = self.within((place[self.first] >= 0) & (place[self.second] >= 0))

@@ -43,13 +43,13 @@ MOST_INTERVALS = 2_000
 
 
 def rank_preferences(pairs: ShownPairs, request: RankingRequest, notes: Sequence[Message] = ()) -> Ranking:
-    """The ranking that is asked for, of at least one look. Raises InvalidRequest where nobody of those asked for
+    """The ranking that is asked for, of at least one look. Raises InvalidRequest where no one of those asked for
     answered."""
     judge, people = split_by_rater(pairs)
     by: Voice = request.by or ("judge" if judge.n else "people")
     chosen = {"judge": judge, "people": people, "all": pairs}[by]
     if not chosen.n:
-        raise InvalidRequest(Message("ranking-nobody-answered"), pointer="/by")
+        raise InvalidRequest(Message("ranking-no-answers"), pointer="/by")
     sets = rank_systems(chosen, alpha=request.alpha, ties=request.ties, penalty=request.penalty)
     ranking = describe(chosen, sets, request, by, notes)
     if by != "judge" or not people.n:

@@ -117,7 +117,7 @@ async def test_what_cannot_be_estimated_is_said(client: httpx.AsyncClient, recor
     [
         ({}, "ranking-source-missing"),
         ({"data": [{**RECORDS[0], "winner": "nobody"}]}, "fault-at"),
-        ({"data": RECORDS, "by": "people"}, "ranking-nobody-answered"),
+        ({"data": RECORDS, "by": "people"}, "ranking-no-answers"),
         ({"runs": ["ba_1", "ba_1"]}, None),
         ({"runs": ["ba_1"]}, None),
         ({"data": RECORDS, "preference_run": "ba_1"}, None),
