@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from saiten.core.messages import Message
 from saiten_server.core.batch import Entry, Failure
 from saiten_server.core.errors import SettingsInvalid
-from saiten_server.core.evaluation import AspectResult, ConversationRequest, EvaluationRequest, Record, Usage
+from saiten_server.core.evaluation import (
+    AspectResult,
+    ConversationRequest,
+    EvaluationRequest,
+    PreferenceRequest,
+    Record,
+    Usage,
+)
 from saiten_server.core.model import key_of
 from saiten_server.core.rubric import Rubric
 from saiten_server.offline.columns import REASON, list_columns
@@ -152,13 +159,15 @@ def describe_record(record: Record) -> dict[str, Any]:
 def describe_texts(record: Record) -> dict[str, Any]:
     """What was said, and the judge's reasons."""
     evaluation, request = record.evaluation, record.request
+    if isinstance(request, PreferenceRequest):
+        raise TypeError("pairs are not judged offline")
     reasons = {f"{REASON.name}.{name}": one.reason for name, one in evaluation.aspects.items()}
     return {**reasons, **describe_request(request), "findings": write_findings(evaluation.findings)}
 
 
 def describe_request(request: EvaluationRequest | ConversationRequest) -> dict[str, Any]:
     """The texts of a response, or of a conversation."""
-    if not isinstance(request, ConversationRequest):
+    if isinstance(request, EvaluationRequest):
         return {"context": write_all(request.context), "response": request.response}
     persona = None if request.persona is None else COMPACT.encode(request.persona)
     return {"turns": write_all(request.turns), "persona": persona, "goal": request.goal}

@@ -8,7 +8,7 @@ from typing import Literal
 
 from saiten_server.core.batch import any_request_of
 from saiten_server.core.errors import SaitenError
-from saiten_server.core.evaluation import ConversationRequest
+from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
 from saiten_server.core.model import Value, key_of
 from saiten_server.offline.inputs import Block, BlockUnreadable, Cells, Source
 from saiten_server.offline.parts import KeyIndex
@@ -63,7 +63,7 @@ def plan_run(job: Job, settings: Settings, *, seconds_per_call: float, most: int
             request = any_request_of(options, row.candidate)
             if isinstance(request, ConversationRequest):
                 bill.add(plan_whole(request, reading.rubric, context.window_tokens))
-            else:
+            elif isinstance(request, EvaluationRequest):
                 bill.add(plan_evaluation(request, reading.rubric))
     scale = sum(counts) / sampled if sampled else 0.0
     calls, prompt, completion = (
