@@ -194,7 +194,15 @@ async def open_container(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
         preferences = PreferenceRunService(pairs, batches.store, SourceStore(engine), PreferenceStore(engine))
-        worker.grow = Rounds(worker.store, preferences.looks, preferences.sources, preferences.open_source).advance
+        rounds = Rounds(
+            worker.store,
+            preferences.looks,
+            preferences.sources,
+            preferences.open_source,
+            limit=settings.limits.batch_items,
+            quota=quota,
+        )
+        worker.grow = rounds.advance
         audit, encoder = AuditLog(engine), registry.find_encoder(settings)
         ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments, quota=quota)
         yield Container(

@@ -26,7 +26,14 @@ from saiten_server.platform.web.request_limits import count_request, describe_ra
 logger = logging.getLogger("saiten.web")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-ASKING = ("/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/", "/v1/validations/")
+ASKING = (
+    "/v1/estimates",
+    "/v1/preference-runs/estimates",
+    "/v1/comparisons",
+    "/v1/gates",
+    "/v1/analyses/",
+    "/v1/validations/",
+)
 """POST routes that only read: the body holds the question."""
 
 OWN_ID = re.compile(r"[a-z]{2,3}_[0-9a-f]{12,40}|[0-9]{1,12}")

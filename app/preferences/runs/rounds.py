@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from saiten_server.core.batch import PairPlan, PairRound, PairRunOptions
+from saiten_server.core.errors import ProjectFull
 from saiten_server.preferences.runs.store import SourceStore
 from saiten_server.preferences.store import PreferenceStore
 from saiten_server.preferences.values import ShownPair
+from saiten_server.runs.quota import StorageQuota, expect_bytes
 from saiten_server.runs.store.batches import BatchStore
 
 if TYPE_CHECKING:
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
 Places = tuple[int, int]
 
 
-def choose_first(
-    plan: Plan, systems: Sequence[str], looks: int, most: int | None
-) -> tuple[Plan, tuple[PairRound, ...]]:
+def choose_first(plan: Plan, systems: Sequence[str], looks: int, most: int) -> tuple[Plan, tuple[PairRound, ...]]:
     """The pairs of the first round, at most so many."""
     from saiten_server.preferences.rankings.choice import begin
 
@@ -42,7 +42,7 @@ def choose_rows(
     standing: Standing,
     *,
     looks: int,
-    most: int | None,
+    most: int,
 ) -> list[int]:
     """The rows of a plan to judge next, at most so many, of those that are `left` of every two runs. numpy and scipy
     are loaded here."""
@@ -50,7 +50,7 @@ def choose_rows(
     from saiten_server.stats.active_choice import plan_round
 
     size = plan_round(len(systems), len(shown) // looks)
-    size = size if most is None else min(size, most)
+    size = min(size, most)
     if size <= 0:
         return []
     items = {(systems[one], systems[other]): list(map(str, rows)) for (one, other), rows in left.items()}
@@ -76,16 +76,19 @@ def settle_round(plan: PairPlan, shown: Sequence[ShownPair]) -> Standing:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Takes active preference runs from round to round. `open_source` gives all pairs that a run could have."""
+    """Takes active preference runs from round to round. `open_source` gives all pairs that a run could have, of which
+    it judges `limit` at most. What a round stores counts for the project's `quota`, if there is one."""
 
     store: BatchStore
     looks: PreferenceStore
     sources: SourceStore
     open_source: Callable[[PairRunOptions], Awaitable[PairSource]]
+    limit: int
+    quota: StorageQuota | None = None
 
     async def advance(self, run_id: str) -> bool:
-        """Tests what was judged, and adds the next round; returns whether there is one. To be called once all pairs
-        are judged. Raises StoreError."""
+        """Tests what was judged, and adds the next round; returns whether the run goes on: it does too where it pauses
+        because the project may not store any more. To be called once all pairs are judged. Raises StoreError."""
         project, options = await self.store.project_of(run_id), await self.store.active_options(run_id)
         if project is None or not isinstance(options, PairRunOptions) or not options.pairs.rounds:
             return False
@@ -94,7 +97,7 @@ class Rounds:
         standing = await asyncio.to_thread(settle_round, plan, shown)
         source, judged = await self.open_source(options), await self.sources.read_pairs(run_id)
         calls = (2 if plan.orders == "both" else 1) * options.judge.samples
-        most = None if plan.budget_calls is None else plan.budget_calls // calls - len(judged)
+        most = self.limit if plan.budget_calls is None else min(self.limit, plan.budget_calls // calls)
 
         def choose() -> tuple[list[int], PairPlan]:
             rows = choose_rows(
@@ -103,7 +106,7 @@ class Rounds:
                 source.plan.list_rows(judged),
                 standing,
                 looks=2 if plan.orders == "both" else 1,
-                most=most,
+                most=most - len(judged),
             )
             last = plan.rounds[-1].model_copy(update={"resolved": tuple(sorted(standing.resolved))})
             rounds = (*plan.rounds[:-1], last, *([count_round(source.plan, rows)] if rows else []))
@@ -113,4 +116,10 @@ class Rounds:
 
         rows, changed = await asyncio.to_thread(choose)
         pairs = await source.read_rows(rows, len(judged))
+        try:
+            if self.quota is not None:
+                await self.quota.require_room(project, expect_bytes(0, len(rows)))
+        except ProjectFull as error:
+            await self.store.pause(run_id, error.code, error.message)
+            return True
         return await self.store.grow(run_id, options.model_copy(update={"pairs": changed}), pairs, len(judged))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from saiten.core.messages import Message
@@ -41,6 +42,9 @@ BLOCK_PAIRS = 1_000
 
 ESTIMATED_PAIRS = 200
 """Pairs whose texts are in memory together while a run is estimated."""
+
+MOST_PLANNED = 2_000_000
+"""Pairs of a plan before a budget takes some of them: a hundred megabytes."""
 
 PAIR_BYTES = 150
 """What the places of a pair take: it has no text."""
@@ -133,6 +137,9 @@ class PreferenceRunService:
         name = settle_rubric(asked, runs)
         rubric = self.pairs.instruments.rubrics.get(name)
         refuse_unfit(asked, runs, whole=rubric.unit == "conversation")
+        limits = self.pairs.limits
+        # Before anything is read: of a plan each pair is in memory, and of an active run all that it may choose from.
+        refuse_many(runs, baseline, 2 * limits.batch_items if asked.pairs == "active" else MOST_PLANNED)
         responses = [await self.sources.read_responses(run.id, whole=rubric.unit == "conversation") for run in runs]
         calls = 2 if asked.orders == "both" else 1
         most = None if asked.budget_calls is None else asked.budget_calls // (calls * asked.judge.samples)
@@ -143,21 +150,15 @@ class PreferenceRunService:
         if not len(plan):
             reasons = ", ".join(f"{name} {count}" for name, count in plan.left_out.items()) or "-"
             raise RunsUnfit(Message("runs-without-pairs", reasons=reasons))
-        limits = self.pairs.limits
         if asked.pairs == "active":
-            plan, rounds = await asyncio.to_thread(choose_first, plan, name_systems(runs), calls, most)
+            first = limits.batch_items if most is None else min(most, limits.batch_items)
+            plan, rounds = await asyncio.to_thread(choose_first, plan, name_systems(runs), calls, first)
         if len(plan) > limits.batch_items:
             raise InvalidRequest(Message("pairs-most", count=len(plan), maximum=limits.batch_items), pointer="/runs")
+        same = ("runs", "pairs", "baseline", "aspects", "orders", "budget_calls", "stop", "alpha")
         told = PairPlan(
-            runs=asked.runs,
+            **{each: getattr(asked, each) for each in same},
             systems=name_systems(runs),
-            pairs=asked.pairs,
-            baseline=asked.baseline,
-            aspects=asked.aspects,
-            orders=asked.orders,
-            budget_calls=asked.budget_calls,
-            stop=asked.stop,
-            alpha=asked.alpha,
             items=plan.items,
             calls=len(plan) * calls * asked.judge.samples,
             rounds=rounds,
@@ -213,6 +214,17 @@ class PreferenceRunService:
         batch = await self.pairs.find(project, run_id)
         plan = await self.looks.find_plan(project, run_id)
         return await count_choices(batch, plan, self.looks.pages(run_id))
+
+
+def refuse_many(runs: Sequence[Batch], baseline: int | None, most: int) -> None:
+    """Raises InvalidRequest where there could be more pairs."""
+    totals = [run.counts.total for run in runs]
+    places = (
+        combinations(range(len(runs)), 2) if baseline is None else ((baseline, other) for other in range(len(runs)))
+    )
+    count = sum(min(totals[one], totals[other]) for one, other in places if one != other)
+    if count > most:
+        raise InvalidRequest(Message("pairs-most", count=count, maximum=most), pointer="/runs")
 
 
 def add_plan(batch: Batch, plan: PairPlan) -> PreferenceRun:

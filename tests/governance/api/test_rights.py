@@ -22,8 +22,14 @@ SAID = {"context": [{"speaker": "A", "text": "おはよう"}], "response": "お�
 BODY = {"rubric": "ja-dialogue", "relevance": None, **SAID}
 BATCH = {"rubric": "ja-dialogue", "relevance": None, "items": [{"id": "1", **SAID}]}
 
-ASKING = {"/v1/estimates", "/v1/comparisons", "/v1/gates", "/v1/analyses/{name}", "/v1/analyses/ranking"} | {
-    f"/v1/validations/{name}" for name in ("evaluations", "ratings", "gates")
+ASKING = {
+    "/v1/estimates",
+    "/v1/preference-runs/estimates",
+    "/v1/comparisons",
+    "/v1/gates",
+    "/v1/analyses/{name}",
+    "/v1/analyses/ranking",
+    *(f"/v1/validations/{name}" for name in ("evaluations", "ratings", "gates")),
 }
 """POST that a key may send which only reads."""
 

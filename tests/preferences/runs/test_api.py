@@ -170,6 +170,7 @@ async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
             ({"runs": [one, explained]}, 409, "signature-mismatch"),
             ({"runs": [one, english]}, 409, "runs-unfit"),
             ({"runs": [one, apart]}, 409, "runs-unfit"),
+            ({"runs": [one, other], "budget_calls": 1}, 409, "runs-unfit"),
             ({"runs": [one, other], "stop": "resolved"}, 422, "invalid-request"),
             ({"runs": [one, other], "pairs": "active", "mode": "provider-batch"}, 422, "invalid-request"),
             ({"runs": [one, other], "pairs": "active", "aspects": ["overall", "coherence"]}, 422, "invalid-request"),
@@ -321,3 +322,16 @@ async def test_an_active_run_ends_where_too_little_can_be_known(tmp_path: Path) 
             assert run["counts"]["queued"] == 0
             assert run["counts"]["total"] == 3
             assert [one["resolved"] for one in run["pairs"]["rounds"]] == [[]]
+
+
+async def test_more_pairs_than_a_batch_may_hold_are_refused(tmp_path: Path) -> None:
+    async with (
+        FakeOpenAI(answer_with(prefer_longer)) as fake,
+        serving(tmp_path, **judged_by(fake), limits={"batch_items": 5}) as client,
+    ):
+        runs = [await post_system(client, system) for system in LENGTHS]
+        refused = await client.post("/v1/preference-runs", json={"runs": runs})
+        assert (refused.status_code, refused.json()["values"]) == (422, {"count": 9, "maximum": 5})
+        assert (await finish(client, {"runs": runs, "budget_calls": 10}))["counts"]["scored"] == 5
+        run = await finish(client, {"runs": runs, "pairs": "active"})
+        assert run["counts"]["total"] == 5
