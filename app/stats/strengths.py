@@ -214,7 +214,7 @@ def find_collinear(pairs: ShownPairs) -> tuple[str, ...]:
 
     for name, values in pairs.covariates.items():
         rows = np.array([contrast(one) for one in columns]).reshape(-1, size)
-        crossed = np.array([[one @ other for other in columns] for one in columns]).reshape(len(columns), -1)
+        crossed = np.array([[one @ other for other in columns] for one in columns]).reshape(len(columns), len(columns))
         gram = np.block([[laplacian.astype(np.float64), rows.T], [rows, crossed]])
         own = np.concatenate([contrast(values), [one @ values for one in columns]])
         total = float(values @ values)

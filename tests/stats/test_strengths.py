@@ -158,6 +158,8 @@ def test_a_covariate_that_the_systems_determine_is_left_out_and_named() -> None:
     found = estimate_strengths(constant)
     assert found.collinear == ("length",)
     assert found.values == pytest.approx(estimate_strengths(pairs).values, abs=1e-9)
+    one_order = constant.within(pairs.first < pairs.second)
+    assert estimate_strengths(one_order).collinear == ("length",)
     twice = with_covariate(pairs)
     doubled = replace(twice, covariates={**twice.covariates, "again": 2 * twice.covariates["politeness"]})
     assert estimate_strengths(doubled).collinear == ("again",)
