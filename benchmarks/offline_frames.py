@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -114,14 +115,17 @@ def summarize(folder: Path) -> dict[str, Any]:
     return {"rated": summary.coverage.rated}
 
 
-def run_alone(name: str, folder: Path) -> tuple[float, float, dict[str, Any]]:
-    """Seconds and peak bytes of the work in a process of its own, and what it found."""
-    began = time.perf_counter()
+def run_alone(name: str, folder: Path) -> tuple[float, float, float, dict[str, Any]]:
+    """Seconds, seconds of the processors, and peak bytes of the work in a process of its own, and what it found."""
+    began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "benchmarks.offline_frames", "--work", name, "--folder", str(folder)]
-    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    seconds = time.perf_counter() - began
+    # Of one thread: on a busy machine, those of BLAS wait for each other.
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    said = subprocess.run(command, capture_output=True, check=True, text=True, env=alone).stdout
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     found = json.loads(said)
-    return seconds, float(found.pop("peak_bytes")), found
+    busy = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    return seconds, busy, float(found.pop("peak_bytes")), found
 
 
 WORK = {"gate": gate, "summary": summarize}
@@ -150,8 +154,8 @@ def measure(report: Report, *, quick: bool = False, rows: int | None = None, fol
         size = sum(path.stat().st_size for path in place.rglob("*.parquet"))
         report.say(f"{rows:,} rows a run, {size / 1e9:.2f} GB of files, {os.cpu_count()} cores")
         for name in WORK:
-            seconds, peak, found = run_alone(name, place)
-            report.say(f"{name}: {seconds:.1f} s, peak {peak / 1e6:,.0f} MB; {found}")
+            seconds, busy, peak, found = run_alone(name, place)
+            report.say(f"{name}: {seconds:.1f} s, {busy:.1f} s of CPU, peak {peak / 1e6:,.0f} MB; {found}")
             for what, unit, value, most in (("", "s", seconds, MOST_SECONDS), (": memory", "MB", peak / 1e6, MOST_MB)):
                 report.add(Figure("offline_frames", name + what, unit, [value], target=at_most(most), once=True))
 

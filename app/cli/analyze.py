@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from saiten.commands import translate
+from saiten.commands.gate_files import are_results
 from saiten.core.language import mark, tell
 from saiten_server.cli.process import say
 from saiten_server.core.errors import InvalidRequest
@@ -16,6 +17,7 @@ from saiten_server.core.errors import InvalidRequest
 if TYPE_CHECKING:
     from saiten_server.analyses.requests import AnalysisRequest
     from saiten_server.core.model import Value
+    from saiten_server.scoring.rubrics.files import RubricSource
     from saiten_server.stats.observations import Observations
     from saiten_server.stats.paper_tables import TableName
 
@@ -29,6 +31,7 @@ ABOUT = {
     "win-rates": mark("How often each system answers a context best."),
     "corrected": mark("What people would say, from a judge and some of their ratings."),
 }
+SUMMARY = mark("Sum results up that `saiten offline` wrote.")
 METRICS = mark("Measure responses: length, ROUGE, BERTScore, perplexity.")
 
 MORE = {
@@ -237,7 +240,7 @@ class Analyses(click.Group):
     """One subcommand per analysis, and `metrics`, which reads texts instead of ratings."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*ABOUT, "metrics"]
+        return [*ABOUT, "metrics", "summary"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "metrics":
@@ -245,11 +248,18 @@ class Analyses(click.Group):
 
             translate(metrics)
             return metrics
+        if cmd_name == "summary":
+            from saiten_server.cli.analyze_summary import command as summary
+
+            translate(summary)
+            return summary
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(tell("Commands")):
-            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | {"metrics": METRICS}).items()])
+            formatter.write_dl(
+                [(name, tell(about)) for name, about in (ABOUT | {"metrics": METRICS, "summary": SUMMARY}).items()]
+            )
 
 
 @click.group("analyze", cls=Analyses)
@@ -335,8 +345,30 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
     from saiten_server.scoring.rubrics.files import open_rubrics
 
     rubrics = open_rubrics(read_settings().rubrics)
-    observations = prepare(request, read_observations(path, form, request, rubrics), rubrics)
+    if path != "-" and are_results(path):
+        request, observed = observe_results(path, request, rubrics)
+    else:
+        observed = read_observations(path, form, request, rubrics)
+    observations = prepare(request, observed, rubrics)
     return compute(request, observations, rubrics), observations
+
+
+def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) -> tuple[AnalysisRequest, Observations]:
+    """The judge's values in files of results, and the request as it is of these; raises InvalidItems for an analysis
+    of what people said."""
+    from saiten_server.analyses.requests import HierarchyRequest, WinRatesRequest
+    from saiten_server.offline.opened_files import open_files
+    from saiten_server.offline.runs import find_rubric, observe_files
+
+    if not isinstance(request, HierarchyRequest | WinRatesRequest) or request.values == "ratings":
+        from saiten.commands.files import InvalidItems
+
+        told = tell("files of results hold no ratings by people: adopt them (POST /v1/runs/adopt), and name --batch")
+        raise InvalidItems(f"{path}: {told}")
+    files = open_files(path)
+    rubric = find_rubric(files, rubrics, request.rubric)
+    asked = request.model_copy(update={"values": "scores", "rubric": rubric.name})
+    return asked, observe_files(files, rubric, request.aspects)
 
 
 def observe(

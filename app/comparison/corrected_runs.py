@@ -18,7 +18,6 @@ from saiten_server.comparison.pairing import (
     list_measures,
     match_runs,
     number_items,
-    number_units,
 )
 from saiten_server.comparison.values import ComparedRun, CorrectedMeasure, GateReason
 from saiten_server.core.conversation import ANY_CODE, FAULTY_TURNS, FINDING
@@ -108,7 +107,7 @@ def correct_pairs(
     kept = [np.ones(len(own.row), dtype=bool) for own in matched.means]
     if paired:
         kept = [np.isin(own.row, rows) for own, rows in zip(matched.means, matched.rows, strict=True)]
-    units = number_units(*matched.means, np.stack(matched.rows, axis=1))
+    units = matched.units
     homes = [found[own.row] for found, own in zip(units, matched.means, strict=True)]
     best = {**baseline.best, **candidate.best}
     raters = number_raters(baseline, candidate)

@@ -17,7 +17,7 @@ from saiten.core.wording import stands_still
 from saiten_server.comparison.gate_plan import find_scale
 from saiten_server.comparison.links.rules import LinkUse, weigh_responses, widen
 from saiten_server.comparison.links.values import LinkMark
-from saiten_server.comparison.pairing import FOLDED, Paired, list_measures, match_runs, number_units
+from saiten_server.comparison.pairing import FOLDED, Paired, list_measures, match_runs
 from saiten_server.comparison.values import ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
 from saiten_server.core.conversation import ANY_CODE, FINDING, KIND
 from saiten_server.core.errors import SignatureMismatch
@@ -74,14 +74,15 @@ def compare_closely(
     allow_signature_mismatch: bool,
     seed: int,
     link: LinkUse | None,
-) -> tuple[Comparison, dict[MeasureKey, Sides]]:
+) -> tuple[Comparison, Mapping[MeasureKey, Sides]]:
     """What `compare` says, and the values that it says it of."""
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
     matched = match_runs(baseline, candidate, asked=test)
-    sides, runs = arrange(baseline, candidate, matched), (baseline, candidate)
-    tests = Counter(kind for (kind, _), values in sides.items() if values.testable and (link or not values.still))
-    measured: dict[MeasureKey, Measure] = {}
-    for key, values in sides.items():
+    sides, runs = Arranged(baseline, candidate, matched), (baseline, candidate)
+    tests = Counter(key[0] for key in sides if is_tested(sides[key], linked=link is not None))
+
+    def measure(key: MeasureKey) -> Measure:
+        values = sides[key]
         # Each measure has its own generator: its p does not depend on which others there are.
         generator = np.random.default_rng([seed, *"/".join(key).encode()])
         chance = test_difference(values, alpha=alpha, tests=tests[key[0]], generator=generator)
@@ -91,8 +92,11 @@ def compare_closely(
         if values.paired and link is None:
             counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
             wins = widen_wins(counted, values)
-        measure = describe_measure(key[0], values, chance, wins, find_best(key, baseline, candidate))
-        measured[key] = measure if link is None else leave_ranks(measure)
+        found = describe_measure(key[0], values, chance, wins, find_best(key, baseline, candidate))
+        return found if link is None else leave_ranks(found)
+
+    # One after the other, and no values of two at a time.
+    measured = {key: measure(key) for key in sides}
     aspects = decide("aspect", measured, alpha)
     comparison = Comparison(
         baseline=baseline.name,
@@ -123,6 +127,11 @@ def compare_closely(
         link=link.mark if link else None,
     )
     return with_faulty_turns(comparison), sides
+
+
+def is_tested(values: Sides, *, linked: bool) -> bool:
+    """Whether there is a test of these values that any could have made significant."""
+    return values.testable and (linked or not values.still)
 
 
 def with_faulty_turns(comparison: Comparison) -> Comparison:
@@ -187,34 +196,75 @@ def tell_link(mark: LinkMark) -> Iterator[Message]:
         yield Message("not-linked", aspect=aspect, reason=reason)
 
 
-def arrange(baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> dict[MeasureKey, Sides]:
-    """Each measure's values in both runs with their dialogues and scale."""
-    paired = matched.pairing.test == "paired"
-    rows: Sequence[Integers | slice] = matched.rows if paired else (slice(None), slice(None))
-    units = number_units(*matched.means, np.stack(matched.rows, axis=1))
-    places = matched.rows if paired else tuple(np.arange(len(own.keys)) for own in matched.means)
-    clusters = [own[taken] for own, taken in zip(units, rows, strict=True)]
-    found: dict[MeasureKey, Sides] = {}
-    for key in list_measures(baseline, candidate):
+KEPT_VALUES = 4_000_000
+"""Of all measures of two runs: of more than that, each measure's are made anew whenever they are looked at."""
+
+
+class Arranged(Mapping[MeasureKey, "Sides"]):
+    """Each measure's values in both runs with their dialogues and scale: one measure's at a time in memory where they
+    are many."""
+
+    def __init__(self, baseline: ComparedRun, candidate: ComparedRun, matched: Paired) -> None:
+        self._runs, self._means = (baseline, candidate), matched.means
+        self._paired = matched.pairing.test == "paired"
+        self._rows: list[Integers | slice] = [slice(None), slice(None)]
+        self._places = matched.rows if self._paired else tuple(np.arange(len(own)) for own in matched.means)
+        if self._paired:
+            # Pairs are in the baseline's order: where all its items have a partner, they are its items.
+            whole = len(matched.rows[0]) == len(matched.means[0])
+            self._rows = [slice(None) if whole else matched.rows[0], matched.rows[1]]
+        # The two items of a pair are of one unit.
+        self._clusters = [matched.units[0][self._rows[0]]] * 2 if self._paired else [*matched.units]
+        self._measures = dict.fromkeys(list_measures(baseline, candidate))
+        self._keeps = len(self._measures) * sum(map(len, self._clusters)) <= KEPT_VALUES
+        self._kept: dict[MeasureKey, Sides] = {}
+
+    def __getitem__(self, key: MeasureKey) -> Sides:
+        if key not in self._measures:
+            raise KeyError(key)
+        found = self._kept.get(key) or self._arrange(key)
+        if self._keeps:
+            self._kept[key] = found
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._measures
+
+    def __iter__(self) -> Iterator[MeasureKey]:
+        return iter(self._measures)
+
+    def __len__(self) -> int:
+        return len(self._measures)
+
+    def _arrange(self, key: MeasureKey) -> Sides:
         kind, name = key
-        values = [own.column(key)[taken] for own, taken in zip(matched.means, rows, strict=True)]
-        ratings = [own.rating_column(key)[taken] for own, taken in zip(matched.means, rows, strict=True)]
+        baseline, candidate = self._runs
+        values = [own.column(key)[taken] for own, taken in zip(self._means, self._rows, strict=True)]
+        ratings = [
+            own.rating_column(key)[taken] if key in own.unfolded else folded
+            for own, taken, folded in zip(self._means, self._rows, values, strict=True)
+        ]
         held = [~np.isnan(side) for side in values]
-        if paired:
+        if self._paired:
             held = [held[0] & held[1]] * 2
-        left, right = values[0][held[0]], values[1][held[1]]
+        left, right = map(choose, values, held)
         # What a blended measure's values can be is not known.
         scale = None if kind == "blended" else find_scale(name, candidate) or find_scale(name, baseline)
-        found[key] = Sides(
+        clusters, chosen, rows = (tuple(map(choose, each, held)) for each in (self._clusters, ratings, self._places))
+        return Sides(
             left,
             right,
-            paired,
-            clusters=(clusters[0][held[0]], clusters[1][held[1]]),
-            ratings=(ratings[0][held[0]], ratings[1][held[1]]),
+            self._paired,
+            clusters=(clusters[0], clusters[1]),
+            ratings=(chosen[0], chosen[1]),
             bounds=keep_scale(scale, left, right),
-            rows=(places[0][held[0]], places[1][held[1]]),
+            rows=(rows[0], rows[1]),
         )
-    return found
+
+
+def choose(values: Any, held: Mask) -> Any:
+    """Those of the values that are held: themselves, where all are."""
+    return values if held.all() else values[held]
 
 
 def decide(kind: Kind, measured: Mapping[MeasureKey, Measure], alpha: float) -> dict[str, Measure]:
@@ -250,7 +300,7 @@ def cover(run: ComparedRun, measures: Sequence[MeasureKey]) -> RunCoverage:
     """How many of the run's values of these measures there are. A composite is there where all its aspects are."""
     frame = run.frame
     candidates = max(run.expected, len(frame))
-    columns = [frame.values[measure] for measure in measures if measure in frame.values]
+    columns = (frame.values[measure] for measure in measures if measure in frame.values)
     rated = sum(int(np.count_nonzero(~np.isnan(values))) for values in columns)
     expected = candidates * len(measures) - sum(frame.inapplicable.get(name, 0) for _, name in measures)
     share = rated / expected if expected else None
@@ -286,7 +336,7 @@ def take_notes(
         yield Message("same-run")
     for role, run, own in (("baseline", baseline, matched.means[0]), ("candidate", candidate, matched.means[1])):
         if averaged := int(np.count_nonzero(np.bincount(own.row) > 1)):
-            items = tell_count(len(own.keys), "item")
+            items = tell_count(len(own), "item")
             yield Message(f"{role}-averaged", responses=len(own.row), items=items, averaged=averaged)
         if len(run.frame) and not run.signatures:
             yield Message(f"{role}-unsigned")

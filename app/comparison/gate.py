@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil, floor, isfinite, log2, sqrt
 from statistics import NormalDist
 from typing import Any, Literal
@@ -108,7 +108,7 @@ def judge_gate(
     """
     asked = plan(rules, candidate, baseline)
     comparison: Comparison | None = None
-    sides: dict[MeasureKey, Sides] = {}
+    sides: Mapping[MeasureKey, Sides] = {}
     if baseline is not None:
         comparison, sides = compare_closely(
             baseline,
@@ -357,7 +357,7 @@ def list_drops(
             width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
             largest=None if one.scale is None else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
-            sides=sides.get(one.key),
+            sides=partial(sides.__getitem__, one.key) if one.key in sides else None,
         )
         for one in compared
         if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
@@ -453,7 +453,7 @@ class Drop:
     """A measure whose drop is to be judged. `p` is adjusted by Holm over the `tests` measures that have such a rule.
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
     `width` the scale's, None where values know none. `largest` is the largest drop that a rating's scale allows, None
-    where it is not known. `same` says that the run is compared with itself. `sides` are the values, None where their
+    where it is not known. `same` says that the run is compared with itself. `sides` makes the values, None where their
     power is told by the standard error."""
 
     measure: Measure
@@ -466,7 +466,7 @@ class Drop:
     width: float | None = None
     largest: float | None = None
     same: bool = False
-    sides: Sides | None = None
+    sides: Callable[[], Sides] | None = None
 
     @property
     def significant(self) -> bool:
@@ -518,7 +518,7 @@ class Drop:
             return None
         if self.sides is None:
             return reach(self.level, freedom) * error
-        return None if self.few_differ else find_reached(self.sides, self.level)
+        return None if self.few_differ else find_reached(self.sides(), self.level)
 
     @property
     def few_differ(self) -> bool:
@@ -530,13 +530,18 @@ class Drop:
         """The drop up to which a rule may hold."""
         return max(self.must_detect, self.tolerated)
 
+    @cached_property
+    def effective(self) -> float | None:
+        """How many dialogues of one size these are worth; None where the values are not known."""
+        return None if self.sides is None else self.sides().weighed.effective
+
     def bound_unseen(self, times: float = 1.0) -> float | None:
         """The largest mean drop, with 1 − alpha confidence, if `times` as many dialogues were there and no more of them
         differed than do: the share that may differ (Clopper and Pearson), each by the whole scale. Of none that differs
         in n it is 1 − alpha^(1/n). None where the scale is not known."""
-        if self.largest is None or self.sides is None:
+        if self.largest is None or self.effective is None:
             return None
-        differing, clusters = self.measure.differing, times * self.sides.weighed.effective
+        differing, clusters = self.measure.differing, times * self.effective
         share = float(betaincinv(differing + 1, clusters - differing, 1 - self.alpha)) if differing < clusters else 1.0
         return max(self.size if times == 1 else 0.0, self.largest * share)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.comparison.values import ChosenTest, ComparedRun, Pairing, PairingTest
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.runs.frame import KINDS, RunFrame, make_frame
+from saiten_server.runs.frame import KINDS, LoadedColumns, RunFrame, make_frame
 from saiten_server.runs.summary import Kind, MeasureKey
 from saiten_server.stats.observations import (
     Floats,
@@ -38,15 +39,28 @@ class ItemMeans:
     """A run by item: `frame` has a row for each, with the means of its responses; its clusters are joined, so that an
     item is in one.
 
-    `keys` are the items, shape (n, 2): the key of the id, and that of the context where the id alone does not tell
-    items apart, else 0. `row` is each response's item, shape (responses,). `unfolded` holds the means of the ratings
-    themselves for the aspects that count by their distance from their best value.
+    `apart` is the key of an item's context where its id alone does not tell items apart, else 0, shape (n,). `item_of`
+    is each response's item, None where each is one of its own. `unfolded` holds the means of the ratings themselves for
+    the aspects that count by their distance from their best value.
     """
 
     frame: RunFrame
-    keys: Integers
-    row: Integers
+    apart: Integers
+    item_of: Integers | None = None
     unfolded: Mapping[MeasureKey, Floats] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def row(self) -> Integers:
+        """Each response's item, shape (responses,)."""
+        return np.arange(len(self.frame)) if self.item_of is None else self.item_of
+
+    @property
+    def keys(self) -> Integers:
+        """The items, shape (n, 2): the key of the id, and what tells it apart."""
+        return np.stack([self.frame.items, self.apart], axis=1)
 
     def column(self, measure: MeasureKey) -> Floats:
         """One measure's values; all NaN where the run does not have it."""
@@ -59,11 +73,13 @@ class ItemMeans:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two runs by measure, the baseline's first, and the rows of the pairs in either, each of shape (pairs,)."""
+    """Two runs by measure, the baseline's first, the rows of the pairs in either, each of shape (pairs,), and the unit
+    of each item, of shapes (items,)."""
 
     pairing: Pairing
     means: tuple[ItemMeans, ItemMeans]
     rows: tuple[Integers, Integers]
+    units: tuple[Integers, Integers]
 
 
 def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTest = "auto") -> Paired:
@@ -72,8 +88,7 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
     best = {**baseline.best, **candidate.best}
     means = average_items(baseline, shared_ids, best), average_items(candidate, shared_ids, best)
     numbered, comparable = baseline.numbered or candidate.numbered, are_comparable(baseline, candidate)
-    pairing, *rows = pair_items(*means, asked=asked, numbered=numbered, comparable=comparable)
-    return Paired(pairing, means, (rows[0], rows[1]))
+    return pair_items(*means, asked=asked, numbered=numbered, comparable=comparable)
 
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
@@ -90,8 +105,10 @@ def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:
 def find_shared_ids(*runs: RunFrame) -> Integers:
     """The keys of the ids that stand for several contexts within one of the runs. Contexts that are not known tell
     nothing."""
-    found = []
+    found = [np.empty(0, dtype=np.int64)]
     for run in runs:
+        if are_different(run.items):
+            continue
         known = np.flatnonzero(run.contexts)
         items, contexts = run.items[known], run.contexts[known]
         order = np.argsort(items, kind="stable")
@@ -100,23 +117,27 @@ def find_shared_ids(*runs: RunFrame) -> Integers:
     return np.unique(np.concatenate(found))
 
 
+def are_different(keys: Integers) -> bool:
+    """Whether no key occurs twice; shape (n,)."""
+    ordered = np.sort(keys)
+    return not bool((ordered[1:] == ordered[:-1]).any())
+
+
 def average_items(
     run: ComparedRun, shared_ids: Integers | None = None, best: Mapping[str, float] | None = None
 ) -> ItemMeans:
     """The run by item, with the mean of its candidates and repeats. Under `shared_ids` an item is identified by its id
     and its context. Aspects with a `best` value count by minus their distance from it. Without these two the run's own
     are taken."""
-    apart = find_shared_ids(run.frame) if shared_ids is None else shared_ids
+    shared = find_shared_ids(run.frame) if shared_ids is None else shared_ids
     best = run.best if best is None else best
     frame = run.frame
-    keys = np.stack([frame.items, np.where(np.isin(frame.items, apart), frame.contexts, 0)], axis=1)
-    row = number_first(number_keys(keys) if len(apart) else frame.items)
+    if not len(shared) and are_different(frame.items):
+        return take_responses(frame, best)
+    apart = np.where(np.isin(frame.items, shared), frame.contexts, 0)
+    row = number_first(number_keys(np.stack([frame.items, apart], axis=1)) if len(shared) else frame.items)
     size = int(row.max(initial=-1)) + 1
-    folded: dict[MeasureKey, Floats] = {
-        measure: fold(values, best[measure[1]])
-        for measure, values in frame.values.items()
-        if measure[0] in FOLDED and measure[1] in best
-    }
+    folded = {measure: fold(frame.values[measure], best[measure[1]]) for measure in list_folded(frame, best)}
     made = make_frame(
         size,
         {measure: average_groups(values, row, size) for measure, values in {**frame.values, **folded}.items()},
@@ -125,7 +146,29 @@ def average_items(
         clusters=name_clusters(frame.clusters, row, size),
     )
     unfolded = {measure: average_groups(frame.values[measure], row, size) for measure in folded}
-    return ItemMeans(made, take_first(keys, row, size), row, unfolded)
+    return ItemMeans(made, take_first(apart, row, size), row, unfolded)
+
+
+def list_folded(frame: RunFrame, best: Mapping[str, float]) -> list[MeasureKey]:
+    """The measures that have a best value."""
+    return [measure for measure in frame.values if measure[0] in FOLDED and measure[1] in best]
+
+
+def take_responses(frame: RunFrame, best: Mapping[str, float]) -> ItemMeans:
+    """The run by item where each has one response: the mean of one value is that value. Values that are loaded when
+    they are looked at stay so."""
+    folded = list_folded(frame, best)
+    loaders = {measure: partial(frame.values.__getitem__, measure) for measure in frame.values}
+    values = LoadedColumns({**loaders, **{measure: partial(fold_column, frame, measure, best) for measure in folded}})
+    keys = {"items": frame.items, "contexts": frame.contexts, "clusters": frame.clusters}
+    made = make_frame(len(frame), values, **keys)
+    unfolded = LoadedColumns({measure: loaders[measure] for measure in folded})
+    return ItemMeans(made, np.broadcast_to(np.int64(0), len(frame)), None, unfolded)
+
+
+def fold_column(frame: RunFrame, measure: MeasureKey, best: Mapping[str, float]) -> Floats:
+    """A measure's values by their distance from the best one."""
+    return fold(frame.values[measure], best[measure[1]])
 
 
 def number_keys(keys: Integers) -> Integers:
@@ -166,11 +209,12 @@ def fold(ratings: Floats, best: float) -> Floats:
 
 def pair_items(
     baseline: ItemMeans, candidate: ItemMeans, *, asked: ChosenTest, numbered: bool, comparable: bool = True
-) -> tuple[Pairing, Integers, Integers]:
-    """The pairing, and the pairs' rows in both runs, each of shape (pairs,). Where `numbered`, an item's number alone
+) -> Paired:
+    """The pairs of two runs. Where `numbered`, an item's number alone
     says little: a pair has the same context too. `comparable`: contexts of the two runs tell whether they are the same.
     Raises InvalidRequest where pairs are asked for and there are none."""
-    rows = find_partners(baseline.keys, candidate.keys)
+    whole = baseline.apart.any() or candidate.apart.any()
+    rows = find_partners(*(own.keys if whole else own.frame.items[:, None] for own in (baseline, candidate)))
     before, after = (own.frame.contexts[found] for own, found in zip((baseline, candidate), rows.T, strict=True))
     differing = 0
     if numbered:
@@ -179,7 +223,7 @@ def pair_items(
         differing = int(np.sum((before != 0) & (after != 0) & (before != after)))
     test: PairingTest = "unpaired" if asked == "unpaired" else "paired"
     paired = test == "paired"
-    items = min(len(baseline.keys), len(candidate.keys))
+    items = min(len(baseline), len(candidate))
     reason = choose_test(asked, len(rows), items, numbered=numbered, comparable=comparable)
     numbers = number_units(baseline, candidate, rows)
     units = [count_keys(own) for own in ([numbers[0][rows[:, 0]]] if paired else numbers)]
@@ -188,45 +232,69 @@ def pair_items(
     pairing = Pairing(
         test=test,
         pairs=len(rows),
-        only_baseline=len(baseline.keys) - len(rows),
-        only_candidate=len(candidate.keys) - len(rows),
+        only_baseline=len(baseline) - len(rows),
+        only_candidate=len(candidate) - len(rows),
         contexts_differ=differing,
-        baseline_items=len(baseline.keys),
+        baseline_items=len(baseline),
         baseline_responses=len(baseline.row),
-        candidate_items=len(candidate.keys),
+        candidate_items=len(candidate),
         candidate_responses=len(candidate.row),
         reason=reason,
         unit="dialogue" if baseline.frame.clusters.any() or candidate.frame.clusters.any() else "item",
         clusters=min(units),
     )
-    return pairing, rows[:, 0], rows[:, 1]
+    return Paired(pairing, (baseline, candidate), (rows[:, 0], rows[:, 1]), numbers)
 
 
 def find_partners(baseline: Integers, candidate: Integers) -> Integers:
     """The rows of equal keys, which are different within a run: shapes (n, k) and (m, k) to (pairs, 2), in order of the
     first."""
+    if baseline.shape[1] == 1:
+        return match_keys(baseline[:, 0], candidate[:, 0])
     numbers = number_keys(np.concatenate([baseline, candidate]))
-    place = np.full(len(numbers), -1, dtype=np.int64)
-    place[numbers[len(baseline) :]] = np.arange(len(candidate))
-    partner = place[numbers[: len(baseline)]]
+    return match_keys(numbers[: len(baseline)], numbers[len(baseline) :])
+
+
+def match_keys(baseline: Integers, candidate: Integers) -> Integers:
+    """The same of keys of one part; shapes (n,) and (m,)."""
+    orders = np.argsort(baseline), np.argsort(candidate)
+    ordered = candidate[orders[1]]
+    # Both in order: in any other one a search would miss the cache at each step.
+    place = np.searchsorted(ordered, baseline[orders[0]])
+    place[place == len(ordered)] = 0
+    partner = np.full(len(baseline), -1, dtype=np.int64)
+    if len(ordered):
+        equal = ordered[place] == baseline[orders[0]]
+        partner[orders[0][equal]] = orders[1][place[equal]]
     rows = np.flatnonzero(partner >= 0)
     return np.stack([rows, partner[rows]], axis=1)
 
 
-def number_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers) -> list[Integers]:
+def number_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers) -> tuple[Integers, Integers]:
     """The unit of each item of the baseline run, and of the candidate run: a number, which the two items of a pair
     share; shapes (items,). `rows`, of shape (pairs, 2), are the pairs' rows in both runs.
 
     Items that share a dialogue in either run are of one unit, and so are all that are joined in this way: a dialogue
     that one run does not know, or knows only in part, makes its items no less dependent.
     """
-    sizes = len(baseline.keys), len(candidate.keys)
+    sizes, ours, theirs = (len(baseline), len(candidate)), baseline.frame.clusters, candidate.frame.clusters
+    if len(rows) == sizes[1] and np.array_equal(ours[rows[:, 0]], theirs[rows[:, 1]]):
+        unit, own = number_items(baseline), np.empty(sizes[1], dtype=np.int64)
+        own[rows[:, 1]] = unit[rows[:, 0]]  # the candidate run has nothing to join
+        return unit, own
     place = np.arange(sum(sizes))
     place[sizes[0] + rows[:, 1]] = rows[:, 0]
-    clusters = np.concatenate([baseline.frame.clusters, candidate.frame.clusters])
+    clusters = np.concatenate([ours, theirs])
     known = clusters != 0
     unit = join_shared(place[known], number_first(clusters[known]), len(place))[place]
-    return [unit[: sizes[0]], unit[sizes[0] :]]
+    return unit[: sizes[0]], unit[sizes[0] :]
+
+
+def count_units(clusters: Integers) -> int:
+    """How many units there are of items with these dialogues: those, and each item without one; shape (n,)."""
+    ordered = np.sort(clusters)
+    alone = int(np.searchsorted(ordered, 0, side="right") - np.searchsorted(ordered, 0))
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + bool(len(ordered)) + max(0, alone - 1)
 
 
 def number_items(means: ItemMeans) -> Integers:
@@ -244,8 +312,9 @@ def tell_units(baseline: ItemMeans, candidate: ItemMeans, rows: Integers, units:
     if len(units) > 1:
         return Message("units-of-both", baseline=units[0], candidate=tell_count(units[1], "dialogue"))
     # What is joined further has fewer parts, so that as many parts are the same parts.
-    same = [count_keys(number_items(own)[rows[:, side]]) == units[0] for side, own in enumerate((baseline, candidate))]
-    name = "units-of-candidate" if same[1] else "units-of-baseline" if same[0] else "joined-units"
+    both = baseline.frame.clusters, candidate.frame.clusters
+    same = (side for side in (1, 0) if count_units(both[side][rows[:, side]]) == units[0])
+    name = {1: "units-of-candidate", 0: "units-of-baseline", None: "joined-units"}[next(same, None)]
     return Message(name, units=tell_count(units[0], "dialogue"))
 
 

@@ -16,7 +16,7 @@ from saiten_server.comparison.corrected_runs import (
     name_measure,
     unfold_figure,
 )
-from saiten_server.comparison.differences import Sides, arrange, estimate_difference, find_p
+from saiten_server.comparison.differences import Arranged, Sides, estimate_difference, find_p
 from saiten_server.comparison.pairing import match_runs
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.reports import CorrectedFigure
@@ -65,7 +65,7 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     corrected: dict[MeasureKey, Ordered] = {key: set() for key in measures}
     for first, second in pairs:
         before, after = runs[first], runs[second]
-        for key, sides in arrange(before, after, match_runs(before, after)).items():
+        for key, sides in Arranged(before, after, match_runs(before, after)).items():
             note(judged.get(key), first, second, tell_difference(sides, level))
         if rated[first] and rated[second]:
             for key, pair in correct_pairs(before, after, measures, alpha=level, paired=True).items():

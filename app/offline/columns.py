@@ -82,6 +82,19 @@ REASON = FileColumn("reason", "string", "the judge's reason for the rating of th
 """Of each aspect, where texts are kept: `reason.fluency`."""
 
 
+def describe_columns() -> str:
+    """The columns as a table in Markdown, as the documentation has them."""
+    rows = [
+        *((one.name, one) for one in RESULT),
+        *((f"{one.name}.ASPECT", one) for one in ASPECT),
+        (f"{COMPOSITE.name}.COMPOSITE", COMPOSITE),
+        *((one.name, one) for one in (*RESPONSE_TEXTS, *CONVERSATION_TEXTS)),
+        (f"{REASON.name}.ASPECT", REASON),
+    ]
+    lines = [f"| `{name}` | {one.type}{' or null' if one.nullable else ''} | {one.meaning} |" for name, one in rows]
+    return "\n".join(["| column | type | meaning |", "|---|---|---|", *lines]) + "\n"
+
+
 def list_columns(rubric: Rubric, *, texts: bool = False) -> Iterator[FileColumn]:
     """The columns of the results by this rubric in order, the same whatever the results hold; with `texts` those that
     hold what was said, too."""

@@ -160,7 +160,7 @@ def describe_request(request: EvaluationRequest | ConversationRequest) -> dict[s
     """The texts of a response, or of a conversation."""
     if not isinstance(request, ConversationRequest):
         return {"context": write_all(request.context), "response": request.response}
-    persona = None if request.persona is None else request.persona.model_dump_json()
+    persona = None if request.persona is None else COMPACT.encode(request.persona)
     return {"turns": write_all(request.turns), "persona": persona, "goal": request.goal}
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -235,7 +235,8 @@ def open_files(url: str) -> FrameFiles:
 
     with named(url):
         system, path = url_to_fs(url)
-        if system.isfile(path):
+        alone = system.isfile(path)
+        if alone:
             names = [path]
         else:
             found = system.find(path) if system.isdir(path) else system.glob(path)
@@ -245,14 +246,12 @@ def open_files(url: str) -> FrameFiles:
     if len(names) > MOST_FILES:
         raise InvalidRequest(Message("frame-files-most", name=url, most=MOST_FILES))
     local = getattr(system, "protocol", None) in (("file", "local"), "file")
-    base = path if len(names) > 1 or path != names[0] else ""
-    return gather(
-        url,
-        [
-            (shorten(name, base), (lambda name=name: name) if local else (lambda name=name: system.open(name, "rb")))
-            for name in names
-        ],
-    )
+    return gather(url, [(url if alone else shorten(name, path), partial(open_part, system, name, local)) for name in names])
+
+
+def open_part(system: Any, name: str, local: bool) -> Any:  # noqa: FBT001
+    """The file, or its path where it is one of this machine."""
+    return name if local else system.open(name, "rb")
 
 
 def is_rows(path: str) -> bool:
@@ -263,7 +262,7 @@ def is_rows(path: str) -> bool:
 
 def shorten(name: str, base: str) -> str:
     """What messages call a file: its path below the folder."""
-    return name.removeprefix(base).strip("/") if base else name
+    return name.removeprefix(base).strip("/")
 
 
 def gather(name: str, files: Sequence[tuple[str, Callable[[], Any]]]) -> FrameFiles:

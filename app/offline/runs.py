@@ -5,7 +5,10 @@ The verdict is that of `POST /v1/gates` over the same results, by the same code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+
+import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.comparison.given_runs import check_scales
@@ -13,15 +16,16 @@ from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.runs import count_rules, list_best, scales_of
 from saiten_server.comparison.values import ComparedRun, GateReport
 from saiten_server.core.batch import Batch, Counts
-from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.errors import InvalidRequest, UnknownAspect
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.rubric import Rubric
-from saiten_server.core.validation import InvalidDocument
+from saiten_server.core.validation import InvalidDocument, clip
 from saiten_server.offline.frame_reading import FileRun, read_run
 from saiten_server.offline.opened_files import FrameFiles
 from saiten_server.runs.summaries import estimate_frames, summarize_tally, tally_frame
 from saiten_server.runs.summary import Summary
 from saiten_server.scoring.rubrics.files import RubricSource
+from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Observations, number_first
 
 STATUSES = ("scored", "partial", "failed")
 MOST_ID = 64
@@ -111,3 +115,30 @@ def gate_files(
         count_rules(request.rules, found["candidate"], found.get("baseline"))
     runs: dict[str, ComparedRun] = {role: compare_files(files, found[role]) for role, files in opened.items()}
     return judge_runs(request, runs["candidate"], runs.get("baseline"))
+
+
+def observe_files(files: FrameFiles, rubric: Rubric, aspects: Sequence[str] | None = None) -> Observations:
+    """The judge's ratings in the files, each system's by the metadata of its rows, of the aspects that are named.
+    Raises UnknownAspect for one that the rubric does not have."""
+    known = [one.id for one in rubric.aspects]
+    for number, name in enumerate(aspects or ()):
+        if name not in known:
+            raise UnknownAspect(Message("aspect-unrated-here", name=repr(clip(name))), pointer=f"/aspects/{number}")
+    frame = read_checked(files, rubric).frame
+    item = number_first(frame.items)
+    clusters = frame.clusters
+    dialogue = np.full(len(frame), NO_DIALOGUE, dtype=np.int64)
+    dialogue[clusters != 0] = number_first(clusters[clusters != 0])
+    names = sorted({label.system or "" for label in frame.labels})
+    system = np.array([names.index(label.system or "") for label in frame.labels], dtype=np.int64)[frame.label]
+    return Observations(
+        systems=tuple(names),
+        items=("",) * (int(item.max(initial=-1)) + 1),  # no analysis of files names one
+        raters=(),
+        system=system,
+        item=item,
+        rater=np.full(len(frame), NO_RATER, dtype=np.int64),
+        ratings={},
+        scores={name: frame.read(("aspect", name)) for name in aspects or known},
+        dialogue=dialogue if (clusters != 0).any() else None,
+    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from saiten_server.runs.quota import StorageQuota
 
 
-CAPABILITIES = ("scoring", "runs", "comparison", "analyses", "ratings", "governance", "explorer", "erasure")
+CAPABILITIES = ("scoring", "runs", "comparison", "analyses", "ratings", "governance", "explorer", "erasure", "offline")
 """The folders that join the service, in the order of their routes in the OpenAPI document."""
 
 

@@ -144,6 +144,11 @@ class Settings(BaseSettings):
         description="what `judge.lenient` is where a request does not say: whether a verdict is also read in a code"
         " fence and behind one `<think>` block, for endpoints that cannot enforce a schema; see judges.md",
     )
+    adopt_from: Name = Field(
+        default=None,
+        description="addresses below which `POST /v1/runs/adopt` may read files of results, parted by spaces, such as"
+        " `s3://results/{project}`, where `{project}` is the caller's; empty: files are only uploaded",
+    )
     judge_extra: Name = Field(
         default=None,
         description="a JSON object of further members of every request to the judge's endpoint, and what requests may"

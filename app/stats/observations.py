@@ -132,10 +132,20 @@ def count_keys(keys: Integers) -> int:
 
 def number_first(keys: Integers) -> Integers:
     """Each key's place among the different ones in the order in which they first come, from 0; shape (n,)."""
-    first, number = np.unique(keys, return_index=True, return_inverse=True)[1:]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = np.ones(len(keys), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    del ordered
+    first = order[begins]
     place = np.empty(len(first), dtype=np.int64)
     place[np.argsort(first)] = np.arange(len(first))
-    return place[number]
+    number = np.cumsum(begins)
+    number -= 1
+    np.take(place, number, out=number, mode="clip")  # in place: "raise" would take a copy
+    found = np.empty(len(keys), dtype=np.int64)
+    found[order] = number
+    return found
 
 
 def join_shared(members: Integers, groups: Integers, count: int) -> Integers:
@@ -143,6 +153,10 @@ def join_shared(members: Integers, groups: Integers, count: int) -> Integers:
     (count,). `members` and `groups`, both of shape (n,) and numbered from 0, say who is in which group."""
     if not len(members):
         return np.arange(count)
+    group = np.full(count, -1, dtype=np.int64)
+    group[members] = groups
+    if np.array_equal(group[members], groups):  # each is in one group, and no two groups are joined
+        return number_led(group, int(groups.max()) + 1)
     # scipy costs a tenth of a second to load.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -150,6 +164,19 @@ def join_shared(members: Integers, groups: Integers, count: int) -> Integers:
     size = count + int(groups.max()) + 1
     graph = coo_array((np.ones(len(members), dtype=np.int8), (members, count + groups)), shape=(size, size))
     found: Integers = connected_components(graph, directed=False)[1][:count].astype(np.int64)
+    return found
+
+
+def number_led(group: Integers, groups: int) -> Integers:
+    """A number for each member's group, in the order of the groups' first members; −1 is a group of its own; shape
+    (n,)."""
+    lead = np.arange(len(group))
+    held = np.flatnonzero(group >= 0)
+    first = np.empty(groups, dtype=np.int64)
+    first[group[held[::-1]]] = held[::-1]  # backwards, so that the first is written last
+    lead[held] = first[group[held]]
+    number = np.cumsum(lead == np.arange(len(group))) - 1
+    found: Integers = number[lead]
     return found
 
 

@@ -364,11 +364,12 @@ def level(values: Floats) -> Floats:
 
 def find_cliffs_delta(baseline: Floats, candidate: Floats) -> float:
     """P(candidate > baseline) − P(candidate < baseline) over all pairs of values, in [−1, 1] (Cliff 1993). That is 2U /
-    (n·m) − 1, with U from mid-ranks. Both sides have at least one value."""
-    left, right = level(baseline), level(candidate)
-    ranks = rank_values(np.concatenate([right, left]))[: right.size]
-    u = float(ranks.sum()) - right.size * (right.size + 1) / 2
-    return 2 * u / (left.size * right.size) - 1
+    (n·m) − 1, with U counted by value: ratings have few. Both sides have at least one value."""
+    (left, n), (right, m) = (np.unique(level(own), return_counts=True) for own in (baseline, candidate))
+    below = np.concatenate([[0], np.cumsum(n)])
+    less, not_more = (below[np.searchsorted(left, right, side)] for side in ("left", "right"))
+    u = float(m @ (less + not_more)) / 2
+    return 2 * u / (baseline.size * candidate.size) - 1
 
 
 def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 from urllib.parse import quote
@@ -101,6 +102,7 @@ P = ParamSpec("P")
 Reference = str | Sequence[str]
 Items = Iterable[Item | Mapping[str, Any]]
 
+ADOPT, PARQUET = "/v1/runs/adopt", "application/vnd.apache.parquet"
 BATCH_PAGE = 200
 EVALUATION_PAGE = 100
 AUDIT_PAGE = 1000
@@ -419,6 +421,25 @@ class AsyncClient:
         """Links the judges of two batches of the same responses, and stores the link."""
         asked = {"old": id_of(old), "new": id_of(new), **chosen(method=method)}
         return await self._create(Link, "/v1/links", asked, idempotency_key)
+
+    async def adopt(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        rubric: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Batch:
+        """Makes a run of the service of results that `saiten offline` wrote: a Parquet file, which is sent, or a URL
+        that the service may read. The same results under the same name are one run."""
+        asked = chosen(name=name, rubric=rubric)
+        written = os.fspath(source)
+        if "://" in written:
+            return await self._create(Batch, ADOPT, {"url": written, "metadata": metadata or {}, **asked}, None)
+        body = await asyncio.to_thread(Path(written).read_bytes)
+        query = {**asked, **{f"metadata.{key}": value for key, value in (metadata or {}).items()}}
+        answer = await self._connection.request("POST", ADOPT, content=body, params=query, headers=once(PARQUET))
+        return read(Batch, read_object(answer))
 
     async def links(self) -> Sequence[Link]:
         """The project's links, newest first."""
@@ -875,6 +896,7 @@ class Client(Blocking):
     pin_baseline = blocking(AsyncClient.pin_baseline)
     unpin_baseline = blocking(AsyncClient.unpin_baseline)
     link = blocking(AsyncClient.link)
+    adopt = blocking(AsyncClient.adopt)
     links = blocking(AsyncClient.links)
     read_link = blocking(AsyncClient.read_link)
     delete_link = blocking(AsyncClient.delete_link)

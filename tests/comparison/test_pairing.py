@@ -29,9 +29,10 @@ from tests.support.runs import Row, make_run, rows_of, with_rows
 
 def means(keys, contexts=None, clusters=None) -> ItemMeans:
     """Items without values."""
-    size, named = len(keys), key_items((key, None) for key in keys)
+    size, items = len(keys), key_all([*keys])
     contexts, clusters = (key_all(each or [None] * size) for each in (contexts, clusters))
-    return ItemMeans(make_frame(size, {}, contexts=contexts, clusters=clusters), named, np.arange(size))
+    frame = make_frame(size, {}, items=items, contexts=contexts, clusters=clusters)
+    return ItemMeans(frame, np.zeros(size, dtype=np.int64))
 
 
 def key_items(names: Iterable[tuple[str, str | None]]):
@@ -40,7 +41,8 @@ def key_items(names: Iterable[tuple[str, str | None]]):
 
 
 def test_items_pair_by_id_in_any_order():
-    pairing, left, right = pair_items(means("abcd"), means("dbx"), asked="auto", numbered=False)
+    found = pair_items(means("abcd"), means("dbx"), asked="auto", numbered=False)
+    pairing, (left, right) = found.pairing, found.rows
     assert (left.tolist(), right.tolist()) == ([1, 3], [1, 0])
     assert (pairing.test, pairing.pairs, pairing.only_baseline, pairing.only_candidate) == ("paired", 2, 2, 1)
     assert pairing.reason == (
@@ -64,7 +66,7 @@ def test_items_pair_by_id_in_any_order():
     ],
 )
 def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(left, right, reason):
-    pairing = pair_items(means(left), means(right), asked="auto", numbered=False)[0]
+    pairing = pair_items(means(left), means(right), asked="auto", numbered=False).pairing
     assert pairing.test == "paired"
     assert str(pairing.reason).startswith(str(reason))
 
@@ -85,7 +87,7 @@ def test_runs_are_compared_by_what_they_share_and_never_as_two_heaps_unasked(lef
 )
 def test_pairs_that_share_a_dialogue_in_either_run_are_of_one_unit(before, after, units, told):
     ours, theirs = (means("abcd", clusters=[None if one == "." else one for one in names]) for names in (before, after))
-    pairing = pair_items(ours, theirs, asked="auto", numbered=False)[0]
+    pairing = pair_items(ours, theirs, asked="auto", numbered=False).pairing
     assert (pairing.unit, pairing.clusters) == ("dialogue", units.values["n"])
     assert str(pairing.reason).endswith(f"; the units are {units}{told}")
 
@@ -95,7 +97,7 @@ def test_unpaired_items_are_in_the_dialogues_of_what_either_run_has_of_them():
         means(keys, clusters=[None if one == "." else one for one in names])
         for keys, names in (("abcd", "xxyy"), ("abefg", "..vv."))
     )
-    unpaired = pair_items(ours, theirs, asked="unpaired", numbered=False)[0]
+    unpaired = pair_items(ours, theirs, asked="unpaired", numbered=False).pairing
     assert str(unpaired.reason).endswith("; the units are 2 and 3 dialogues")
 
 
@@ -139,8 +141,8 @@ def test_an_item_is_in_the_dialogue_of_its_responses():
 
 
 def test_the_caller_may_say_which_test():
-    assert pair_items(means("abcd"), means("awxy"), asked="paired", numbered=False)[0].test == "paired"
-    unpaired = pair_items(means("ab"), means("ab"), asked="unpaired", numbered=False)[0]
+    assert pair_items(means("abcd"), means("awxy"), asked="paired", numbered=False).pairing.test == "paired"
+    unpaired = pair_items(means("ab"), means("ab"), asked="unpaired", numbered=False).pairing
     assert (unpaired.test, unpaired.pairs) == ("unpaired", 2)
     with pytest.raises(InvalidRequest, match="cannot be paired") as refused:
         pair_items(means("ab"), means("xy"), asked="paired", numbered=False)
@@ -149,13 +151,14 @@ def test_the_caller_may_say_which_test():
 
 def test_other_contexts_under_one_id_are_counted_where_known():
     left, right = means("abc", ["1", "2", None]), means("abc", ["1", "9", "3"])
-    pairing = pair_items(left, right, asked="auto", numbered=False)[0]
+    pairing = pair_items(left, right, asked="auto", numbered=False).pairing
     assert (pairing.pairs, pairing.contexts_differ) == (3, 1)
 
 
 def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
     left, right = means("0123", ["1", "2", None, "4"]), means("0123", ["1", "9", None, "4"])
-    pairing, rows, _ = pair_items(left, right, asked="auto", numbered=True)
+    found = pair_items(left, right, asked="auto", numbered=True)
+    pairing, rows = found.pairing, found.rows[0]
     assert rows.tolist() == [0, 3]
     assert (pairing.pairs, pairing.only_baseline, pairing.contexts_differ) == (2, 2, 0)
     assert "by number and context" in str(pairing.reason)
@@ -163,9 +166,10 @@ def test_numbers_alone_make_no_pair_where_contexts_differ_or_are_not_known():
 
 def test_contexts_of_which_some_are_gone_pair_nothing_by_number_and_differ_in_nothing():
     left, right = means("01", ["1", "2"]), means("01", ["hmac:1", "hmac:2"])
-    numbered, rows, _ = pair_items(left, right, asked="auto", numbered=True, comparable=False)
+    found = pair_items(left, right, asked="auto", numbered=True, comparable=False)
+    numbered, rows = found.pairing, found.rows[0]
     assert (numbered.test, rows.tolist()) == ("paired", [])
-    named = pair_items(left, right, asked="auto", numbered=False, comparable=False)[0]
+    named = pair_items(left, right, asked="auto", numbered=False, comparable=False).pairing
     assert (named.test, named.pairs, named.contexts_differ) == ("paired", 2, 0)
     assert all("for texts of a run were hashed or dropped; " in str(one.reason) for one in (numbered, named))
 
@@ -208,7 +212,8 @@ def test_contexts_that_share_an_id_are_items_of_their_own():
     one = make_run("new", {"warmth": []}, rows=[response("d", 1.0, "c3"), response("e", 1.0, "y")])
     apart = find_shared_ids(many.frame, one.frame)
     assert apart.tolist() == [key_of("d")]
-    pairing, rows, _ = pair_items(average_items(many, apart), average_items(one, apart), asked="auto", numbered=False)
+    found = pair_items(average_items(many, apart), average_items(one, apart), asked="auto", numbered=False)
+    pairing, rows = found.pairing, found.rows[0]
     assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
     # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
     other = make_run("x", {}, rows=[response("e", 1.0, "z"), response("e", 1.0)])

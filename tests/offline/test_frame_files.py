@@ -10,31 +10,15 @@ import pytest
 
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.offline.columns import list_columns
-from saiten_server.offline.frame_files import ScoredRow, make_schema, make_table
+from saiten_server.offline.frame_files import make_schema, make_table
 from saiten_server.offline.frame_reading import read_run
 from saiten_server.offline.opened_files import open_files
 from saiten_server.runs.frame import COLUMNS, RunFrame
-from saiten_server.runs.summary import measure_failure, measure_record
 from tests.support.figures import place_figures
-from tests.support.offline_rows import KINDS, entries_of, make_rows, rubric_of
+from tests.support.offline_rows import KINDS, entries_of, figures_of, make_rows, rubric_of, store
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-
-def figures_of(rows: list[ScoredRow]) -> list[Any]:
-    return [measure_record(row.record) if row.record else measure_failure(row.failure) for row in rows]  # type: ignore[arg-type]
-
-
-def store(rows: list[ScoredRow], kind: str, folder: Path, *, files: int = 3, group: int = 10, **more: Any) -> Path:
-    """The rows as files below the folder, as an engine leaves them."""
-    for number in range(files):
-        some = rows[number * len(rows) // files : (number + 1) * len(rows) // files]
-        path = folder / f"key={number:02}" / f"part-{number}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(make_table(some, rubric_of(kind), **more), path, row_group_size=group)
-    (folder / "_SUCCESS").touch()
-    return folder
 
 
 def show(frame: RunFrame) -> dict[str, object]:

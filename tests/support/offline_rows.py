@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from saiten_server.core.batch import Entry, Failure
@@ -20,7 +21,8 @@ from saiten_server.core.evaluation import (
 )
 from saiten_server.core.model import digest
 from saiten_server.core.rubric import Aspect, Rubric, compose
-from saiten_server.offline.frame_files import ScoredRow
+from saiten_server.offline.frame_files import ScoredRow, make_table
+from saiten_server.runs.summary import measure_failure, measure_record
 from saiten_server.scoring.rubrics.files import open_rubrics
 from tests.support.records import make_record, make_request
 
@@ -116,3 +118,20 @@ def find(turn: int, draw: random.Random) -> Finding:
 
 def entries_of(rows: Sequence[ScoredRow]) -> list[Entry]:
     return [row.entry for row in rows]
+
+
+def figures_of(rows: list[ScoredRow]) -> list[Any]:
+    return [measure_record(row.record) if row.record else measure_failure(row.failure) for row in rows]  # type: ignore[arg-type]
+
+
+def store(rows: list[ScoredRow], kind: str, folder: Path, *, files: int = 3, group: int = 10, **more: Any) -> Path:
+    """The rows as files below the folder, as an engine leaves them."""
+    import pyarrow.parquet as pq
+
+    for number in range(files):
+        some = rows[number * len(rows) // files : (number + 1) * len(rows) // files]
+        path = folder / f"key={number:02}" / f"part-{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(make_table(some, rubric_of(kind), **more), path, row_group_size=group)
+    (folder / "_SUCCESS").touch()
+    return folder

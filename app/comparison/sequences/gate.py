@@ -30,7 +30,7 @@ from saiten_server.comparison.gate import (
     tell_rule,
 )
 from saiten_server.comparison.gate_plan import PlannedRule, plan
-from saiten_server.comparison.pairing import find_partners, match_runs, number_units
+from saiten_server.comparison.pairing import find_partners, match_runs
 from saiten_server.comparison.values import ComparedRun, GateReport, GateSequence, SequenceDrop, SequenceMark
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.summary import MeasureKey, flat_name
@@ -220,7 +220,7 @@ def gather_builds(
     for key in measures:
         values[key][:, 0] = newest.means[0].column(key)[rows]
         values[key][:, -1] = newest.means[1].column(key)[newest.rows[1]]
-    units, _ = number_units(*newest.means, np.stack(newest.rows, axis=1))
+    units = newest.units[0]
     return Items(values, units[rows], np.array([0, *earlier, night]))
 
 

@@ -74,7 +74,9 @@ class GateCommand(click.Command):
 @click.command("gate", cls=GateCommand)
 @click.option("--config", metavar="FILE", help=f"Settings (default: {NAME}, where there is one).")
 @click.option(
-    "--candidate", metavar="SOURCE", help="What to test: ba_…, latest:NAME, or a file of items or of results."
+    "--candidate",
+    metavar="SOURCE",
+    help="What to test: ba_…, latest:NAME, a file of items or of results, or the output of `saiten offline`.",
 )
 @click.option("--baseline", metavar="SOURCE", help="What to compare it with, in the same forms.")
 @URL

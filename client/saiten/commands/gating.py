@@ -22,6 +22,7 @@ from saiten.commands.assertions import Assertion, Finding, answers_of, check, se
 from saiten.commands.cases import GateReason, GateReport, list_lines
 from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
+from saiten.commands.gate_files import are_results, gate_files, require_files
 from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import (
     GATE_VERDICTS,
@@ -352,6 +353,10 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
     """The verdict, as `POST /v1/gates` answers it. The judge is checked first: where it moved, scores taken afterwards
     say nothing about the system."""
     settings = job.settings
+    if are_results(settings.candidate) or are_results(settings.baseline):
+        writes = job.save is not None or job.record is not None
+        require_files(settings, writes=writes, asserts=bool(job.assertions))
+        return refuse_lexical(await gate_files(settings, job.options, job.file), job)
     async with open_service(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as service:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
         # should not cost a run.
@@ -380,17 +385,20 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
             raise SaitenError(
                 tell("not everything was scored within {limit}; what was begun is cancelled", limit=limit)
             ) from None
-        report = await judge_runs(service, job, tried, before, check)
-        if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
-            raise SaitenError(
-                tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT))
-            )
+        report = refuse_lexical(await judge_runs(service, job, tried, before, check), job)
         answer = settle(report, findings)
         if job.record is None:
             answer = await describe(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
             await save_results(service, tried, job.record, candidate if isinstance(candidate, Items) else None)
     return answer
+
+
+def refuse_lexical(report: Object, job: GateJob) -> Object:
+    """The report; raises SaitenError where the lexical judge rated, and may not have."""
+    if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
+        raise SaitenError(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
+    return report
 
 
 def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[Finding]:

@@ -1,0 +1,79 @@
+"""Adopted runs in the store of batches: written in pieces that no one sees, and shown as a completed batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from saiten.core.messages import Message
+from saiten_server.core.batch import Batch, BatchOptions, Candidate
+from saiten_server.core.errors import StoreError
+from saiten_server.platform.sql import engine as db
+from saiten_server.platform.sql.tables import batches
+from saiten_server.runs.store.account import read_account, store_accounts
+from saiten_server.runs.store.batches import BatchStore
+from saiten_server.runs.store.leases import enter, insert_results, settle_figures
+from saiten_server.runs.store.rows import RECEIVING
+from saiten_server.runs.summary import ResultFigures
+from saiten_server.runs.work import FinishedCandidate
+
+Adopted = Sequence[tuple[FinishedCandidate, Candidate, ResultFigures]]
+
+
+class AdoptionStore:
+    """Writes adopted runs. Methods raise the `Store…` errors."""
+
+    def __init__(self, engine: AsyncEngine, batches: BatchStore) -> None:
+        self._engine = engine
+        self._batches = batches
+
+    async def find(self, project: str, batch_id: str) -> Batch | None:
+        """The run where it was adopted before."""
+        return await self._batches.find(project, batch_id)
+
+    async def is_arriving(self, batch_id: str) -> bool:
+        """Whether another request is writing the run."""
+        query = select(batches.c.id).where(batches.c.id == batch_id, batches.c.status == RECEIVING)
+        return await db.fetch_value(self._engine, query) is not None
+
+    async def begin(
+        self, project: str, batch_id: str, options: BatchOptions, now: datetime, rubric_digest: str
+    ) -> None:
+        """Opens the run, which no one sees yet."""
+        await self._batches.begin(project, batch_id, options, now, rubric_digest, ids_given=True)
+
+    async def append(self, batch_id: str, results: Adopted, now: datetime) -> None:
+        """Adds results with what they are of, in order."""
+        await self._batches.append(batch_id, [(one.entry, candidate) for one, candidate, _ in results])
+        new = [(one, figures) for one, _, figures in results]
+        async with db.change(self._engine) as connection:
+            query = select(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING).with_for_update()
+            row = (await connection.execute(query)).one_or_none()
+            if row is None:
+                raise StoreError(Message("batch-discarded"))
+            locked = {batch_id: read_account(row)}
+            added = await insert_results(connection, locked, new, now)
+            await enter(connection, locked, new)
+            await settle_figures(connection, locked, added)
+            await store_accounts(connection, locked.values())
+
+    async def finish(self, project: str, batch_id: str, now: datetime) -> Batch:
+        """Shows the run as a batch that is completed, whose texts are not here."""
+        begun = update(batches).where(batches.c.id == batch_id, batches.c.status == RECEIVING)
+        ended = {"status": "completed", "texts": "drop", "started_at": now, "resumed_at": now, "finished_at": now}
+        async with db.change(self._engine) as connection:
+            if (await connection.execute(begun.values(ended))).rowcount != 1:
+                raise StoreError(Message("batch-discarded"))
+        found = await self._batches.find(project, batch_id)
+        if found is None:  # a caller who saw it in a list has erased it in between
+            raise StoreError(Message("batch-discarded"))
+        return found
+
+    async def discard(self, batch_id: str) -> None:
+        """Removes what was begun. Where even that fails, the sweep discards it."""
+        with suppress(StoreError):
+            await self._batches.discard(batch_id)
