@@ -209,8 +209,8 @@ def measure_kills(rows: int, kills: int, options: list[str], latency_ms: float, 
         begin(folder, asked, [], output="whole").communicate()
         whole = read_values(folder / "whole")
         print(
-            f"{' '.join(options)}: {rows} rows, {kills} kills, {calls} calls ({calls / rows:.3f} ×), exit {process.returncode}, "
-            f"{len(found)} keys, equal to an undisturbed run: {found == whole}"
+            f"{' '.join(options)}: {rows} rows, {kills} kills, {calls} calls ({calls / rows:.3f} ×), "
+            f"exit {process.returncode}, {len(found)} keys, equal to an undisturbed run: {found == whole}"
         )
 
 

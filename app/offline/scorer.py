@@ -325,7 +325,7 @@ class MemoryBaselines:
         self._found[encoder, language, calibration] = value
 
 
-CACHED_REPLIES = 10_000
+CACHED_REPLIES = 2_000
 """Replies that a process keeps, so that equal texts under several ids are judged once. With Redis all share them."""
 
 
