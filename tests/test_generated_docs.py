@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks import settings_page
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import UnratedReason
+from saiten_server.offline.columns import describe_columns
 from saiten_server.platform.telemetry import FlowFigures, Telemetry
 from saiten_server.platform.web.problems import STATUSES
 from saiten_server.runs.attempt import PAUSING
@@ -179,3 +180,8 @@ def test_a_translation_has_the_commands_and_outputs_of_its_page(name: str) -> No
     suffix = translation.suffixes[0]
     links = set(re.findall(r"(?<!\[English)\]\(([a-z]+)\.md", translation.read_text(encoding="utf-8")))
     assert {link for link in links if (ROOT / "docs" / f"{link}{suffix}.md").exists()} == set()
+
+
+def test_the_page_on_files_of_results_has_the_declared_columns() -> None:
+    page = (ROOT / "docs" / "offline-results.md").read_text(encoding="utf-8")
+    assert page.endswith(describe_columns())

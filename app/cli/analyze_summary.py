@@ -27,7 +27,7 @@ def command(files: str, rubric: str | None, *, as_json: bool) -> None:
     Exit 0: done; 2: bad usage or input; 3: could not run.
 
     \b
-    Example:
+    Examples:
       saiten analyze summary s3://results/nightly
     """
     from saiten.core import language

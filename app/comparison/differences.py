@@ -197,7 +197,7 @@ def tell_link(mark: LinkMark) -> Iterator[Message]:
 
 
 KEPT_VALUES = 4_000_000
-"""Of all measures of two runs: of more than that, each measure's are made anew whenever they are looked at."""
+"""Of all measures of two runs: of more than that, each measure is read again whenever it is looked at."""
 
 
 class Arranged(Mapping[MeasureKey, "Sides"]):

@@ -160,8 +160,7 @@ def take_responses(frame: RunFrame, best: Mapping[str, float]) -> ItemMeans:
     folded = list_folded(frame, best)
     loaders = {measure: partial(frame.values.__getitem__, measure) for measure in frame.values}
     values = LoadedColumns({**loaders, **{measure: partial(fold_column, frame, measure, best) for measure in folded}})
-    keys = {"items": frame.items, "contexts": frame.contexts, "clusters": frame.clusters}
-    made = make_frame(len(frame), values, **keys)
+    made = make_frame(len(frame), values, items=frame.items, contexts=frame.contexts, clusters=frame.clusters)
     unfolded = LoadedColumns({measure: loaders[measure] for measure in folded})
     return ItemMeans(made, np.broadcast_to(np.int64(0), len(frame)), None, unfolded)
 

@@ -8,12 +8,13 @@ from typing import Any, Literal, get_args
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
-from saiten_server.core.conversation import JUDGED, KIND, KINDS_KNOWN, RULE_CODES, FaultyTurns, Finding
+from saiten_server.core.conversation import JUDGED, KIND, KINDS_KNOWN, RULE_CODES, FaultyTurns, Finding, Role
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.evaluation import (
     AspectResult,
     Evaluation,
+    EvaluationRequest,
     JudgeProvenance,
     Record,
     RubricReference,
@@ -183,7 +184,7 @@ def make_candidate(row: Row, number: int) -> Candidate:
     )
 
 
-ROLES = ("user", "system")
+ROLES: tuple[Role, ...] = ("user", "system")
 
 
 def make_evaluation(
@@ -195,7 +196,7 @@ def make_evaluation(
     findings, kinds = list_findings(figures.faulty)
     return Evaluation(
         id=made,
-        status=figures.status,
+        status=row["status"],
         rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
         path="english" if pieces.get("path") == "english" else "source",
         aspects={aspect.id: make_aspect(aspect, row, figures) for aspect in rubric.aspects},
@@ -264,7 +265,8 @@ def list_findings(faulty: FaultyTurns | None) -> tuple[tuple[Finding, ...] | Non
 
 def make_record(evaluation: Evaluation) -> Record:
     """The record with this evaluation; its request is not stored."""
-    return Record.model_construct(evaluation=evaluation, request=None, trace=())
+    asked = EvaluationRequest.model_construct(context=(), response=DROPPED)
+    return Record.model_construct(evaluation=evaluation, request=asked, trace=())
 
 
 def make_failure(row: Row) -> Failure:

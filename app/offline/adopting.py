@@ -65,7 +65,7 @@ def read_lines(address: str, most: int) -> Iterator[dict[str, Any]]:
         raise InvalidRequest(Message("adopted-rows-most", rows=files.rows, most=most))
     kept = find_kept(files)
     rows = Rows(files, kept)
-    yield {"rubric": files.rubric, "rows": rows.count, "digest": digest_rows(rows)}
+    yield {"rubric": files.rubric, "rows": rows.size, "digest": digest_rows(rows)}
     wanted = None if kept is None else {*kept.tolist()}
     number = 0
     for part in files.parts:

@@ -34,7 +34,10 @@ BODY = {
         AdoptRequest,
         {"url": "s3://results/nightly", "name": "nightly", "metadata": {"system": "bot-a", "build": "1a2b3c"}},
     ),
-    PARQUET: {"schema": {**STREAM, "description": "one file of results, with `name` and `metadata.KEY` in the query"}},
+    PARQUET: {
+        "schema": {**STREAM, "description": "one file of results, with `name` and `metadata.KEY` in the query"},
+        "example": "PAR1…PAR1",
+    },
 }
 LOCATION = header("the batch's address", required=True)
 

@@ -37,7 +37,7 @@ MOST_FAULTY = 4_000_000
 USED = ("judge_calls", "prompt_tokens", "completion_tokens")
 
 HELD_BYTES = 64 << 20
-"""Values of a run that are kept in memory. Those of a larger one are read anew whenever they are looked at."""
+"""Values of a run that are kept in memory. Those of a larger one are read again whenever they are looked at."""
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """Fibonacci hashing: an odd number that spreads keys over 64 bits."""
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
     kept: Integers | None
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many there are."""
         return self.files.rows if self.kept is None else len(self.kept)
 
@@ -107,12 +107,12 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         one.id: partial(read_rating, rows, one.id) for one in rubric.aspects if rows.files.holds(f"rating.{one.id}")
     }
     frame = make_frame(
-        rows.count,
-        load(values, rows.count),
+        rows.size,
+        load(values, rows.size),
         labels,
-        ratings=load(ratings, rows.count),
+        ratings=load(ratings, rows.size),
         faults=faults,
-        positions=np.arange(rows.count, dtype=np.int32),
+        positions=np.arange(rows.size, dtype=np.int32),
         items=rows.numbers("item_key", 0, np.int64),
         contexts=rows.numbers("context_key", 0, np.int64),
         clusters=rows.numbers("cluster_key", 0, np.int64),
@@ -122,7 +122,7 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         label=label,
         fault=fault,
     )
-    return FileRun(frame, count_signatures(rows), files.rows - rows.count, add_usage(rows), rows.place)
+    return FileRun(frame, count_signatures(rows), files.rows - rows.size, add_usage(rows), rows.place)
 
 
 def find_kept(files: FrameFiles) -> Integers | None:
@@ -147,7 +147,7 @@ def read_faults(rows: Rows) -> tuple[list[FaultyTurns | None], Integers]:
     turns = rows.numbers("system_turns", 0, np.int32)
     codes, texts = rows.codes("faults", MOST_FAULTY)
     if len(texts) == 1 and texts[0] is None:
-        return [None], np.broadcast_to(np.int64(0), rows.count)
+        return [None], np.broadcast_to(np.int64(0), rows.size)
     known, first, fault = np.unique(
         codes.astype(np.int64) << 32 | np.maximum(turns, 0), return_index=True, return_inverse=True
     )
@@ -180,7 +180,7 @@ def read_labels(
     names = ["status", "warnings", "system", "build", "failure", *(f"unrated.{one.id}" for one in rubric.aspects)]
     columns: list[Sequence[Any]] = [kinds]
     radix = len(kinds)
-    label: Integers = np.broadcast_to(np.int64(0), rows.count)
+    label: Integers = np.broadcast_to(np.int64(0), rows.size)
     if radix > 1:
         label = np.array([kinds.index(tuple(one)) for one in found], dtype=np.int64)[fault]
     shares = [1]

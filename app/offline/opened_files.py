@@ -246,10 +246,12 @@ def open_files(url: str) -> FrameFiles:
     if len(names) > MOST_FILES:
         raise InvalidRequest(Message("frame-files-most", name=url, most=MOST_FILES))
     local = getattr(system, "protocol", None) in (("file", "local"), "file")
-    return gather(url, [(url if alone else shorten(name, path), partial(open_part, system, name, local)) for name in names])
+    return gather(
+        url, [(url if alone else shorten(name, path), partial(open_part, system, name, local)) for name in names]
+    )
 
 
-def open_part(system: Any, name: str, local: bool) -> Any:  # noqa: FBT001
+def open_part(system: Any, name: str, local: bool) -> Any:
     """The file, or its path where it is one of this machine."""
     return name if local else system.open(name, "rb")
 

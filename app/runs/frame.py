@@ -252,7 +252,7 @@ def join_columns(parts: Sequence[Mapping[Any, Floats]], sizes: Sequence[int]) ->
 
 
 class LoadedColumns(Mapping[Any, Floats]):
-    """Columns that are made anew whenever one is looked at, for a run whose values do not fit into memory together.
+    """Columns that are made again whenever one is looked at, for a run whose values do not fit into memory together.
     `loaders` make each by its key."""
 
     def __init__(self, loaders: Mapping[Any, Callable[[], Floats]]) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, assert_type
 
 import httpx
 import pytest
+from pyarrow.parquet import write_table
 
 import saiten
 from saiten.answer import Report
@@ -21,8 +22,10 @@ from saiten.answers import AgreementReport, Batch, Evaluation, ResultRow
 from saiten.client import REPORTS
 from saiten.items import LinesBody, name_speakers
 from saiten.run import need
+from saiten_server.offline.frame_files import make_table
 from tests.support.both_clients import Kind, client_of
 from tests.support.keyed import make_keys
+from tests.support.offline_rows import make_rows, rubric_of
 from tests.support.posted import make_context, make_item
 from tests.support.serving import openapi_document, serving
 
@@ -110,6 +113,9 @@ async def test_every_resource_is_asked(
     assert (await client.results_csv(after, texts=True))[0].startswith('"item","context","response"')
     assert (await client.results_csv(after))[0].startswith('"item","position"')
     assert (await client.summary(after)).coverage.share == 1
+
+    write_table(make_table(make_rows("responses", 3), rubric_of("responses")), tmp_path / "night.parquet")
+    assert (await client.adopt(tmp_path / "night.parquet", name="night")).status == "completed"
 
     comparison = await client.compare(before, after.asked, **TERMS)
     assert (comparison.alpha, comparison.pairing.test) == (0.1, "unpaired")

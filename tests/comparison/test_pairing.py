@@ -212,8 +212,8 @@ def test_contexts_that_share_an_id_are_items_of_their_own():
     one = make_run("new", {"warmth": []}, rows=[response("d", 1.0, "c3"), response("e", 1.0, "y")])
     apart = find_shared_ids(many.frame, one.frame)
     assert apart.tolist() == [key_of("d")]
-    found = pair_items(average_items(many, apart), average_items(one, apart), asked="auto", numbered=False)
-    pairing, rows = found.pairing, found.rows[0]
+    matched = pair_items(average_items(many, apart), average_items(one, apart), asked="auto", numbered=False)
+    pairing, rows = matched.pairing, matched.rows[0]
     assert (rows.tolist(), pairing.contexts_differ) == ([3], 0)
     # … while an id with one context on both sides pairs by itself, and a context that is not known tells nothing.
     other = make_run("x", {}, rows=[response("e", 1.0, "z"), response("e", 1.0)])

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+import saiten
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.offline.frame_files import make_table
@@ -207,3 +208,24 @@ async def test_a_folder_that_is_allowed_is_read_where_it_lies(tmp_path: Path) ->
         assert first.headers["Location"] == f"/v1/batches/{first.json()['id']}"
         refused = await client.post("/v1/runs/adopt", json={"url": str(tmp_path)})
         assert refused.status_code == 422
+
+
+async def test_a_project_that_is_full_adopts_nothing(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical", project_bytes=20_000) as client:
+        refused = await adopt(client, write(make_rows("responses", 60), "responses"))
+        assert (refused.status_code, refused.json()["code"]) == (507, "project-full")
+        assert (await client.get("/v1/batches")).json()["items"] == []
+
+
+async def test_both_clients_adopt_a_file_and_what_a_service_may_read(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "night.parquet"
+    path.parent.mkdir()
+    path.write_bytes(write(make_rows("responses", 12), "responses"))
+    async with (
+        serving(tmp_path, judge="lexical", adopt_from=str(path.parent)) as service,
+        saiten.AsyncClient(str(service.base_url)) as client,
+    ):
+        sent = await client.adopt(path, name="night", metadata={"build": "b1"})
+        assert (sent.name, sent.metadata, sent.counts.total) == ("night", {"build": "b1"}, 12)
+        read = await client.adopt(f"file://{path}", name="night")
+        assert read.id == sent.id

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from saiten_server.cli.analyze import command as analyze
 from saiten_server.comparison.given_runs import GivenRun
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.runs import fit_frame, list_best, scales_of
@@ -17,8 +19,9 @@ from saiten_server.comparison.verdicts import judge_runs
 from saiten_server.core.errors import InvalidRequest, SignatureMismatch, UnknownAspect
 from saiten_server.offline.frame_files import ScoredRow, make_table
 from saiten_server.offline.opened_files import open_files
-from saiten_server.offline.runs import gate_files, summarize_files
+from saiten_server.offline.runs import gate_files, observe_files, summarize_files
 from saiten_server.runs.summary import tally_results
+from saiten_server.stats.win_rates import rate_wins
 from tests.support.figures import place_figures
 from tests.support.offline_rows import KINDS, RUBRICS, entries_of, figures_of, make_rows, rubric_of, store
 
@@ -120,3 +123,42 @@ def test_other_signatures_and_values_off_their_scale_are_refused(tmp_path: Path)
 def sign(row: ScoredRow, signature: str) -> Any:
     evaluation = row.record.evaluation  # type: ignore[union-attr]
     return evaluation.model_copy(update={"signature": f"saiten:1|{signature}"})
+
+
+def test_systems_in_files_are_analysed_by_their_items(tmp_path: Path) -> None:
+    for number, system in enumerate(("甲", "乙")):
+        rows = [
+            row._replace(key=f"{system}{row.key}", record=name_system(row, system))
+            for row in make_rows("clusters", 40, seed=number, drop=number)
+            if row.record is not None
+        ]
+        store(rows, "clusters", tmp_path / f"system-{number}", files=1)
+    observed = observe_files(open_files(str(tmp_path)), rubric_of("clusters"), ["overall"])
+    assert (observed.systems, len(observed.items), [*observed.scores]) == (("乙", "甲"), len(rows), ["overall"])
+    report = rate_wins(observed)
+    assert (report.contexts, report.clusters is not None) == (len(rows), True)
+    wins = {name: one.share or 0.0 for name, one in report.aspects["overall"].systems.items()}
+    assert wins["甲"] > wins["乙"]
+    with pytest.raises(UnknownAspect):
+        observe_files(open_files(str(tmp_path)), rubric_of("clusters"), ["overal"])
+
+
+def name_system(row: ScoredRow, system: str) -> Any:
+    record = row.record
+    evaluation = record.evaluation.model_copy(update={"metadata": {"system": system}})  # type: ignore[union-attr]
+    return record.model_copy(update={"evaluation": evaluation})  # type: ignore[union-attr]
+
+
+def test_the_command_sums_files_up_and_analyses_what_a_judge_said(tmp_path: Path) -> None:
+    store(make_rows("conversations", 40), "conversations", tmp_path / "run")
+    runner = CliRunner()
+    told = runner.invoke(analyze, ["summary", str(tmp_path / "run")])
+    assert told.exit_code == 0, told.output
+    assert "40 results" in told.output
+    assert "faulty turns per 100 system turns" in told.output
+    summary = json.loads(runner.invoke(analyze, ["summary", str(tmp_path / "run"), "--json"]).output)
+    assert (summary["rubric"], summary["counts"]["total"]) == ("ja-conversation", 40)
+    wins = runner.invoke(analyze, ["win-rates", str(tmp_path / "run"), "--json"])
+    assert json.loads(wins.output)["systems"] == ["", "甲"]
+    refused = runner.invoke(analyze, ["agreement", str(tmp_path / "run")])
+    assert (refused.exit_code, "/v1/runs/adopt" in refused.output) == (2, True)
