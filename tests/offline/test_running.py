@@ -65,7 +65,7 @@ def run(
     scorer = Scorer(rubric, **more)
     job = Job(scorer, Source(str(source), scorer.rubric.unit), str(output))
     try:
-        run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=budget_usd, helpers=False)
+        run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=budget_usd)
     finally:
         scorer.close()
     return tally
@@ -256,7 +256,7 @@ def test_a_budget_stops_before_it_is_passed(tmp_path: Path) -> None:
     scorer = Scorer(RUBRIC, {"model": "gpt-6-luna"})
     job = Job(scorer, Source(str(tmp_path / "a.parquet"), "conversation"), str(tmp_path / "out"))
     with pytest.raises(CostLimitReached):
-        run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=0.02, helpers=False)
+        run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=0.02)
     scorer.close()
     assert 0 < tally.scored < 50
     assert tally.usage.cost_usd is not None
