@@ -9,7 +9,6 @@ import click
 from click.core import ParameterSource
 
 from saiten.commands import translate
-from saiten.commands.gate_files import are_results
 from saiten.core.language import mark, tell
 from saiten_server.cli.process import say
 from saiten_server.core.errors import InvalidRequest
@@ -339,6 +338,7 @@ def make_command(name: str) -> click.Command:
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
+    from saiten.commands.gate_files import are_results
     from saiten_server.analyses.reports import compute, prepare
     from saiten_server.cli.analysis_input import read_observations
     from saiten_server.platform.settings import read_settings

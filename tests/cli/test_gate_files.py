@@ -48,6 +48,9 @@ def test_files_of_results_are_told_from_items(tmp_path: Path) -> None:
     file = next((tmp_path / "run").rglob("*.parquet"))
     found = [are_results(str(one)) for one in (tmp_path / "run", file, tmp_path / "items.parquet", "no.parquet")]
     assert found == [True, True, False, False]
+    (tmp_path / "items").mkdir()
+    (tmp_path / "items" / "a.jsonl").write_text("{}")
+    assert not are_results(str(tmp_path / "items"))
     assert are_results("s3://bucket/run")
     assert not are_results("ba_12")
     assert not are_results(None)

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from saiten.core.errors import SaitenError, SignatureMismatch
 from saiten.core.language import tell
 from saiten.private import require_server
 
+SUFFIX = ".parquet"
 FOOTER_BYTES = 1 << 20
 MARKS = b"row_key", b"item_key"
 """Columns that only files of results have; their names stand in the footer."""
@@ -30,15 +32,20 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def are_results(written: str | None) -> bool:
-    """Whether a run is named by files of results: a URL, a folder, or a Parquet file that has their columns."""
+    """Whether a run is named by files of results: a URL, or a Parquet file that has their columns, or a folder that
+    holds one. Other folders are of items."""
     if written is None or "://" in written:
         return written is not None
-    if Path(written).is_dir():
-        return True
-    if not written.lower().endswith(".parquet"):
-        return False
+    path = Path(written)
+    if path.is_dir():
+        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), 1))
+    return written.lower().endswith(SUFFIX) and holds_results(path)
+
+
+def holds_results(path: Path) -> bool:
+    """Whether the Parquet file has the columns that only results have."""
     try:
-        with open(written, "rb") as file:
+        with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - FOOTER_BYTES))
             footer = file.read()

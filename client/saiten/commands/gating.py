@@ -76,6 +76,9 @@ VOID_SIGN = "·"
 WIDE = 96
 """Width from which the table has a column for the smallest detectable difference; below it, a line follows."""
 
+WIDE_SIZE = 16
+"""Characters of a size that fit on one line: `60,000 in 10,000`."""
+
 NAME_WIDTH, LONGEST_NAME = 15, 21
 """The least width of the names of measures, and that of the longest in a wide table: `persona-contradiction`. Longer
 ones are folded where there is no room."""
@@ -200,7 +203,7 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
     for name, measure in measures.items():
         cells = [
             printable(name_measure(name, measure)),
-            show_size(measure),
+            fold_size(show_size(measure)),
             f"{before}{figure(measure.baseline_mean, '.2f')} → {after}{figure(measure.candidate_mean, '.2f')}",
             tell_difference(measure),
             DASH
@@ -211,6 +214,11 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
         verdict = tell_verdict(measure)
         table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
     return table
+
+
+def fold_size(size: str) -> str:
+    """The size of a measure; on two lines where it is of millions, beside which names would have no room."""
+    return size.replace(" ", "\n", 1) if len(size) > WIDE_SIZE else size
 
 
 def tell_difference(measure: Measure) -> str:
