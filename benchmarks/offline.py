@@ -2,7 +2,7 @@
 
 overhead  CPU of an item beside the judge's time: a judge in this process that answers at once
 rate      conversations a second with a judge of 200 ms: this machine's engines, and the embedded service
-memory    the largest resident set of the command for two sizes
+memory    the largest resident set of the command for two numbers of responses
 kills     workers and drivers killed at random times, and the calls and results after all of them
 limiter   64 processes' flow control over one ledger, and a judge that limits its rate, in simulated time
 """
@@ -69,9 +69,9 @@ def measure_overhead(rows: int) -> None:
     os.environ["SAITEN_ENCODER"] = "off"
     load_providers()
     judge("prompt")(lambda *_: PromptJudge())
-    kinds = {"conversation": (make_conversation, RUBRIC), "response": (make_response, "ja-dialogue")}
+    kinds = {"conversation": (make_long, RUBRIC), "response": (make_response, "ja-dialogue")}
     for kind, (make, rubric) in kinds.items():
-        given = [make(number, turns=10) if kind == "conversation" else make(number) for number in range(rows + 50)]
+        given = [make(number) for number in range(rows + 50)]
         table, scorer = pa.Table.from_pylist(given), Scorer(rubric, settings={"judge": "prompt"})
         scorer(table.slice(rows))  # what is loaded once
         whole = time_cpu(lambda table=table, scorer=scorer: scorer(table.slice(0, rows)))
@@ -96,13 +96,17 @@ def time_cpu(work: Any) -> float:
     return time.process_time() - before
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "saiten", "offline", "in", *arguments, "--rubric", RUBRIC, "--json"]
+def make_long(number: int) -> dict[str, Any]:
+    return make_conversation(number, turns=10)
 
 
-def write_input(folder: Path, rows: int) -> None:
+def command(*arguments: str, rubric: str = RUBRIC) -> list[str]:
+    return [sys.executable, "-m", "saiten", "offline", "in", *arguments, "--rubric", rubric, "--json"]
+
+
+def write_input(folder: Path, rows: int, make: Callable[[int], dict[str, Any]] = make_long) -> None:
     for start in range(0, rows, 1000):
-        some = [make_conversation(number, turns=10) for number in range(start, min(rows, start + 1000))]
+        some = [make(number) for number in range(start, min(rows, start + 1000))]
         write_parquet(folder / "in" / f"{start:08}.parquet", some, group=250)
 
 
@@ -153,9 +157,12 @@ def measure_memory(sizes: list[int], latency_ms: float) -> None:
     with tempfile.TemporaryDirectory() as name, started_judge(latency_ms=latency_ms) as asked:
         for rows in sizes:
             folder = Path(name) / str(rows)
-            write_input(folder, rows)
+            write_input(folder, rows, make_response)
             process = subprocess.Popen(
-                command("out"), cwd=folder, env=variables(folder, asked), stdout=subprocess.DEVNULL
+                command("out", rubric="ja-dialogue"),
+                cwd=folder,
+                env=variables(folder, asked),
+                stdout=subprocess.DEVNULL,
             )
             peaks: Counter[int] = Counter()
             while process.poll() is None:
@@ -169,10 +176,9 @@ def measure_memory(sizes: list[int], latency_ms: float) -> None:
             print(f"{rows} rows: {own:.0f} MB, with helpers {total:.0f} MB", flush=True)
 
 
-def measure_kills(rows: int, kills: int, engine: str, latency_ms: float, seed: int) -> None:
+def measure_kills(rows: int, kills: int, options: list[str], latency_ms: float, seed: int) -> None:
     """Kills a run again and again: the driver, and with Ray a worker every other time."""
     draw = random.Random(seed)
-    options = ["--engine", "ray", "--workers", "2"] if engine == "ray" else []
     with tempfile.TemporaryDirectory() as name, started_judge(latency_ms=latency_ms) as asked:
         folder = Path(name)
         write_input(folder, rows)
@@ -185,7 +191,7 @@ def measure_kills(rows: int, kills: int, engine: str, latency_ms: float, seed: i
                 time.sleep(0.05)
             if process.poll() is not None:
                 break
-            victim = find_worker(process.pid) if engine == "ray" and kill % 2 else None
+            victim = find_worker(process.pid) if "ray" in options and kill % 2 else None
             if victim is not None:
                 victim.send_signal(signal.SIGKILL)
             else:
@@ -203,8 +209,8 @@ def measure_kills(rows: int, kills: int, engine: str, latency_ms: float, seed: i
         begin(folder, asked, [], output="whole").communicate()
         whole = read_values(folder / "whole")
         print(
-            f"{engine}: {rows} rows, {kills} kills, {calls} calls ({calls / rows:.3f} ×), exit {process.returncode}, "
-            f"{len(found)} keys, equal to an undisturbed run: {found == whole}"
+            f"{' '.join(options)}: {rows} rows, {kills} kills, {calls} calls ({calls / rows:.3f} ×), "
+            f"exit {process.returncode}, {len(found)} keys, equal to an undisturbed run: {found == whole}"
         )
 
 
@@ -344,6 +350,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=["local", "ray"], default="local")
     parser.add_argument("--latency-ms", type=float, default=200.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--concurrency", type=int, default=32)
     given = parser.parse_args()
     machine = describe_machine()
     print(f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']}")
@@ -354,7 +361,9 @@ def main() -> None:
     elif given.what == "memory":
         measure_memory(given.sizes, given.latency_ms)
     elif given.what == "kills":
-        measure_kills(given.rows, given.kills, given.engine, given.latency_ms, given.seed)
+        options = ["--concurrency", str(given.concurrency)]
+        options += ["--engine", "ray", "--workers", "2"] if given.engine == "ray" else []
+        measure_kills(given.rows, given.kills, options, given.latency_ms, given.seed)
     else:
         measure_limiter(64, 6000, 300)
 

@@ -40,8 +40,8 @@ FLUSH_SHARE = 0.01
 """How much a process may lose where it is killed, of rows that are finished: those of a hundredth of its time so far,
 between these bounds. A run that is killed again and again loses little, and a long one writes few files."""
 
-SETTLE_ROWS = 25_000
-"""Rows that are put together: of a rubric with ten aspects some 20 MB."""
+SETTLE_ROWS = 10_000
+"""Rows that are put together: of a rubric with ten aspects some 10 MB."""
 
 FEW_FILES = 16
 """Small files of one prefix from which on they are put together."""

@@ -164,16 +164,14 @@ def run_here(
     advance: Callable[[], None],
     *,
     budget_usd: float | None = None,
-    helpers: bool = True,
 ) -> None:
-    """Scores everything in this process; with `helpers`, others look through conversations meanwhile. Raises the error
-    that stops the run; `tally` says what was done before."""
+    """Scores everything in this process. Raises the error that stops the run; `tally` says what was done before."""
     output = job.open_output()
     output.begin(job.scorer.described)
     output.settle()
     index, writer = KeyIndex(output.read_keys()), Writer(output, job.scorer.make_table)
     open_budget = None if budget_usd is None else partial(LocalBudget, budget_usd)
-    job = replace(job, scorer=job.scorer.sharing(Shared(open_budget=open_budget), helpers=helpers))
+    job = replace(job, scorer=job.scorer.sharing(Shared(open_budget=open_budget)))
     try:
         score_blocks(job, blocks, index=index, writer=writer, tally=tally, advance=advance)
     finally:

@@ -72,7 +72,6 @@ class Scorer:
         settings: Mapping[str, Any] | None = None,
         texts: bool = False,
         shared: Shared | None = None,
-        helpers: bool = False,
     ) -> None:
         if found := SECRETS & {*(settings or {})}:
             raise SettingsInvalid(Message("offline-secret", name=min(found)))
@@ -82,7 +81,6 @@ class Scorer:
         self.settings = dict(settings or {})
         self.texts = texts
         self._shared = shared or Shared()
-        self._helpers = helpers
         self._lock = threading.Lock()
         self._opened: Runtime | None = None
 
@@ -178,11 +176,10 @@ class Scorer:
         if error is not None:
             raise error
 
-    def sharing(self, shared: Shared, *, settings: Mapping[str, Any] | None = None, helpers: bool = False) -> Scorer:
-        """The same scorer as one of several that share these, with further settings; with `helpers`, processes look
-        through conversations."""
+    def sharing(self, shared: Shared, *, settings: Mapping[str, Any] | None = None) -> Scorer:
+        """The same scorer as one of several that share these, with further settings."""
         made = copy.copy(self)
-        made._shared, made._helpers = shared, helpers
+        made._shared = shared
         made.settings = {**(settings or {}), **self.settings}
         return made
 
@@ -196,7 +193,7 @@ class Scorer:
     def _open(self) -> Runtime:
         with self._lock:
             if self._opened is None:
-                self._opened = Runtime(self.options, self.settings, self._shared, helpers=self._helpers)
+                self._opened = Runtime(self.options, self.settings, self._shared)
             return self._opened
 
 
@@ -226,9 +223,7 @@ def validate_options(given: Mapping[str, Any]) -> BatchOptions:
 class Runtime:
     """What one process opens to score: an event loop in a thread of its own, and the clients in it."""
 
-    def __init__(
-        self, options: BatchOptions, settings: Mapping[str, Any], shared: Shared, *, helpers: bool = False
-    ) -> None:
+    def __init__(self, options: BatchOptions, settings: Mapping[str, Any], shared: Shared) -> None:
         from saiten_server.offline.signing import describe_settings, digest_settings
         from saiten_server.platform.settings import read_settings
         from saiten_server.runs.worker import places_of
@@ -248,7 +243,7 @@ class Runtime:
         self._thread = threading.Thread(target=self._loop.run_forever, name="saiten-offline", daemon=True)
         self._thread.start()
         try:
-            self._judging: Judging = self._wait(self._begin(shared, helpers=helpers))
+            self._judging: Judging = self._wait(self._begin(shared))
         except BaseException:
             self.close()
             raise
@@ -302,10 +297,10 @@ class Runtime:
         found: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return found.result()
 
-    async def _begin(self, shared: Shared, *, helpers: bool) -> Judging:
+    async def _begin(self, shared: Shared) -> Judging:
         from saiten_server.offline.judging import Judging
 
-        context = await open_context(self._settings, self._stack, shared, helpers=helpers)
+        context = await open_context(self._settings, self._stack, shared)
         budget = shared.open_budget() if shared.open_budget else None
         judging = Judging(self.options, self.rubric, context, budget=budget)
         self._stack.push_async_callback(judging.close)
@@ -325,11 +320,11 @@ class MemoryBaselines:
         self._found[encoder, language, calibration] = value
 
 
-CACHED_REPLIES = 10_000
+CACHED_REPLIES = 2_000
 """Replies that a process keeps, so that equal texts under several ids are judged once. With Redis all share them."""
 
 
-async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared, *, helpers: bool) -> ScoringContext:
+async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared) -> ScoringContext:
     """The services of a process that has no database. Raises SettingsInvalid."""
     from prometheus_client import CollectorRegistry
 
@@ -353,4 +348,5 @@ async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared
     context = open_instruments(
         settings, stack, flow=flow, pauses=pauses, store=MemoryBaselines(), cache=cache, telemetry=telemetry
     )
-    return replace(context, lane="batch", helpers=context.helpers if helpers else None)
+    # Helper processes take longer to start than they save: who has more cores runs more processes.
+    return replace(context, lane="batch", helpers=None)

@@ -75,7 +75,8 @@ async def test_a_pause_holds_for_all(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(8), clock=clock)
     await ledger.exchange("a", Report(throttled_age_seconds=0.1, closed_seconds=5.0), demand(1))
     grant = await ledger.exchange("b", Report(), demand(1))
-    assert (grant.admitted, grant.closed_seconds) == (0, pytest.approx(5.0))
+    assert grant.admitted == 0
+    assert grant.closed_seconds == pytest.approx(5.0)
     await ledger.reopen()
     assert (await ledger.exchange("b", Report(), demand(1))).admitted == 1
 
