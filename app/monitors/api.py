@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
@@ -49,7 +50,8 @@ MONITOR_BODY = reads({JSON: form(MonitorOptions, EXAMPLE)}, repeatable=True)
 CHANGE_BODY = reads({JSON: form(MonitorChange, {"rate": 0.1})})
 
 Limit = Annotated[int, Query(ge=1, le=200, description="at most so many")]
-Cursor = Annotated[str | None, Query(description="from the `Link` header of the page before")]
+Cursor = Annotated[str | None, Query(description="`next` of the page before")]
+Found = TypeVar("Found")
 
 
 class Monitors(Value):
@@ -62,6 +64,7 @@ class Windows(Value):
     """Windows of a monitor."""
 
     items: tuple[Window, ...] = Field(description="newest first")
+    next: str | None = Field(default=None, description="`cursor` of the next page; null on the last")
 
 
 class Alarms(Value):
@@ -69,12 +72,14 @@ class Alarms(Value):
 
     measures: tuple[MeasureState, ...] = Field(description="each measure against the reference, by name")
     items: tuple[Alarm, ...] = Field(description="newest first")
+    next: str | None = Field(default=None, description="`cursor` of the next page; null on the last")
 
 
 class LiveResults(Value):
     """What a monitor saw of conversations."""
 
     items: tuple[LiveResult, ...] = Field(description="newest first")
+    next: str | None = Field(default=None, description="`cursor` of the next page; null on the last")
 
 
 def serving(container: Serving) -> MonitorService:
@@ -161,12 +166,11 @@ async def list_windows(
 ) -> Response:
     """The hours or days of each system and build, each with its run and the weighted means of its sample."""
     refuse_other_queries(request, "limit", "cursor")
-    found = await serving(container).windows(request.state.project, monitor_id, before=read_cursor(cursor), limit=limit)
-    headers: Mapping[str, str] = {}
-    if len(found) == limit:
-        name, last = found[-1]
-        headers = next_page(request, write_cursor(last.starts_at, name))
-    return tell_value(request, Windows(items=tuple(one for _, one in found)), headers=headers)
+    found = await serving(container).windows(
+        request.state.project, monitor_id, before=read_cursor(cursor), limit=limit + 1
+    )
+    shown, following = cut_page(found, limit, lambda named: (named[1].starts_at, named[0]))
+    return tell_page(request, Windows(items=tuple(one for _, one in shown), next=following))
 
 
 @router.get("/{monitor_id}/alarms", summary="List alarms", responses={200: {"model": Alarms}, **PROBLEMS})
@@ -176,10 +180,10 @@ async def list_alarms(
     """How each measure stands against the reference, and the alarms with what explains them."""
     refuse_other_queries(request, "limit", "cursor")
     states, found = await serving(container).alarms(
-        request.state.project, monitor_id, before=read_cursor(cursor), limit=limit
+        request.state.project, monitor_id, before=read_cursor(cursor), limit=limit + 1
     )
-    headers = next_page(request, write_cursor(found[-1].raised_at, found[-1].id)) if len(found) == limit else {}
-    return tell_value(request, Alarms(measures=tuple(states), items=tuple(found)), headers=headers)
+    shown, following = cut_page(found, limit, lambda one: (one.raised_at, one.id))
+    return tell_page(request, Alarms(measures=tuple(states), items=tuple(shown), next=following))
 
 
 @router.get(
@@ -190,14 +194,20 @@ async def list_monitored_conversations(
 ) -> Response:
     """What the monitor saw of conversations, sampled or not."""
     refuse_other_queries(request, "limit", "cursor")
-    found = await serving(container).results(request.state.project, monitor_id, before=read_cursor(cursor), limit=limit)
-    headers: Mapping[str, str] = {}
-    if len(found) == limit:
-        last_id, last = found[-1]
-        headers = next_page(request, write_cursor(last.closed_at, last_id))
-    return tell_value(request, LiveResults(items=tuple(one for _, one in found)), headers=headers)
+    found = await serving(container).results(
+        request.state.project, monitor_id, before=read_cursor(cursor), limit=limit + 1
+    )
+    shown, following = cut_page(found, limit, lambda named: (named[1].closed_at, named[0]))
+    return tell_page(request, LiveResults(items=tuple(one for _, one in shown), next=following))
 
 
-def next_page(request: Request, cursor: str) -> Mapping[str, str]:
-    """The headers of a page after which there may be more."""
-    return link_next(request, cursor=cursor)
+def cut_page(
+    found: Sequence[Found], limit: int, place: Callable[[Found], tuple[datetime, str]]
+) -> tuple[Sequence[Found], str | None]:
+    """The first `limit` of what was found, and the cursor of the page after them where there is more."""
+    return found[:limit], write_cursor(*place(found[limit - 1])) if len(found) > limit else None
+
+
+def tell_page(request: Request, page: Windows | Alarms | LiveResults) -> Response:
+    """The page, with a `Link` header that leads to the next one."""
+    return tell_value(request, page, headers={} if page.next is None else link_next(request, cursor=page.next))

@@ -757,6 +757,8 @@ class LiveResults(Answer):
 
     items: Sequence[LiveResult] = ()
     """newest first"""
+    next: str | None = None
+    """`cursor` of the next page; null on the last"""
 
 
 class MaskedSpan(Answer):
@@ -1761,6 +1763,8 @@ class Windows(Answer):
 
     items: Sequence[Window] = ()
     """newest first"""
+    next: str | None = None
+    """`cursor` of the next page; null on the last"""
 
 
 class WithinSystems(Answer):
@@ -1835,6 +1839,8 @@ class Alarms(Answer):
     """each measure against the reference, by name"""
     items: Sequence[Alarm] = ()
     """newest first"""
+    next: str | None = None
+    """`cursor` of the next page; null on the last"""
 
 
 class AspectAgreement(Answer):

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from saiten.answer import Report
 from saiten.answers import (
     AgreementReport,
+    Alarms,
     AuditEvent,
     Baseline,
     Baselines,
@@ -50,6 +51,9 @@ from saiten.answers import (
     Leaderboard,
     Link,
     Links,
+    LiveResult,
+    Monitor,
+    Monitors,
     PairAgreement,
     PairItem,
     Preference,
@@ -67,9 +71,13 @@ from saiten.answers import (
     Rubric,
     StoredPreference,
     Summary,
+    TracedConversation,
+    TracedHead,
+    TraceReport,
     ValidEvaluations,
     ValidGate,
     ValidRatings,
+    Window,
     WinReport,
 )
 from saiten.connection import (
@@ -101,6 +109,7 @@ from saiten.requests import (
     GateTerms,
     Item,
     JudgeCheckOptions,
+    MonitorTerms,
     PreferenceOptions,
     PreferenceRunOptions,
     RankingOptions,
@@ -130,6 +139,7 @@ Reference = str | Sequence[str]
 Items = Iterable[Item | Mapping[str, Any]]
 
 ADOPT, PARQUET = "/v1/runs/adopt", "application/vnd.apache.parquet"
+MONITORS, TRACES, LIVE = "/v1/monitors", "/v1/traces", "/v1/traces/conversations"
 BATCH_PAGE = 200
 EVALUATION_PAGE = 100
 AUDIT_PAGE = 1000
@@ -854,6 +864,66 @@ class AsyncClient:
         answer = await self._connection.request("PUT", "/v1/policy", content=content, headers=CONTENT)
         return read(ProjectPolicy, read_object(answer))
 
+    # Live conversations
+
+    async def create_monitor(self, *, idempotency_key: str | None = None, **options: Unpack[MonitorTerms]) -> Monitor:
+        """A monitor, which samples and scores the project's live conversations from now on."""
+        return await self._create(Monitor, MONITORS, options, idempotency_key)
+
+    async def monitors(self) -> Sequence[Monitor]:
+        """The project's monitors, newest first."""
+        return (await self._get(Monitors, MONITORS)).items
+
+    async def monitor(self, monitor: str | HasId) -> Monitor:
+        """The monitor as it is now."""
+        return await self._get(Monitor, monitor_path(monitor))
+
+    async def change_monitor(self, monitor: str | HasId, **options: Unpack[MonitorTerms]) -> Monitor:
+        """Changes what is given, as a new version of the monitor."""
+        content = write_json(options)
+        answer = await self._connection.request("PATCH", monitor_path(monitor), content=content, headers=CONTENT)
+        return read(Monitor, read_object(answer))
+
+    async def delete_monitor(self, monitor: str | HasId) -> None:
+        """Removes the monitor; its runs stay."""
+        await self._connection.request("DELETE", monitor_path(monitor), again=False)
+
+    async def monitor_windows(self, monitor: str | HasId) -> AsyncGenerator[Window, None]:
+        """The hours or days of each system and build, newest first."""
+        async for page in self._pages(f"{monitor_path(monitor)}/windows", "cursor", {}):
+            for window in read_all(Window, page):
+                yield window
+
+    async def monitor_alarms(self, monitor: str | HasId) -> Alarms:
+        """How the measures stand against the reference, and the newest alarms."""
+        return await self._get(Alarms, f"{monitor_path(monitor)}/alarms")
+
+    async def monitor_conversations(self, monitor: str | HasId) -> AsyncGenerator[LiveResult, None]:
+        """What the monitor saw of conversations, sampled or not, newest first."""
+        async for page in self._pages(f"{monitor_path(monitor)}/conversations", "cursor", {}):
+            for found in read_all(LiveResult, page):
+                yield found
+
+    async def traces(self) -> TraceReport:
+        """What the project's bots sent, and what became of it."""
+        return await self._get(TraceReport, TRACES)
+
+    async def live_conversations(
+        self, *, state: Literal["open", "closed", "done"] | None = None
+    ) -> AsyncGenerator[TracedHead, None]:
+        """Live conversations without their turns, newest first."""
+        async for page in self._pages(LIVE, "cursor", {"state": state}):
+            for found in read_all(TracedHead, page):
+                yield found
+
+    async def live_conversation(self, conversation: str | HasId) -> TracedConversation:
+        """The conversation as its spans tell it so far."""
+        return await self._get(TracedConversation, f"{LIVE}/{part(id_of(conversation))}")
+
+    async def erase_live_conversation(self, conversation: str | HasId) -> None:
+        """Removes the conversation with its spans and texts."""
+        await self._connection.request("DELETE", f"{LIVE}/{part(id_of(conversation))}", again=False)
+
     async def judge_pause(self) -> JudgePause:
         """Whether judge or translator asked for a pause, and how long it still lasts. Needs the scope `admin`."""
         return await self._get(JudgePause, "/v1/judge/pause")
@@ -968,6 +1038,11 @@ PREFERENCE_RUNS = "/v1/preference-runs"
 def preference_run_path(run: str | HasId) -> str:
     """The path of a preference run."""
     return f"{PREFERENCE_RUNS}/{part(id_of(run))}"
+
+
+def monitor_path(monitor: str | HasId) -> str:
+    """The path of a monitor."""
+    return f"{MONITORS}/{part(id_of(monitor))}"
 
 
 def batch_path(batch: str | HasId) -> str:
@@ -1206,5 +1281,17 @@ class Client(Blocking):
     set_policy = blocking(AsyncClient.set_policy)
     judge_pause = blocking(AsyncClient.judge_pause)
     reopen_judge = blocking(AsyncClient.reopen_judge)
+    create_monitor = blocking(AsyncClient.create_monitor)
+    monitors = blocking(AsyncClient.monitors)
+    monitor = blocking(AsyncClient.monitor)
+    change_monitor = blocking(AsyncClient.change_monitor)
+    delete_monitor = blocking(AsyncClient.delete_monitor)
+    monitor_windows = iterating(AsyncClient.monitor_windows)
+    monitor_alarms = blocking(AsyncClient.monitor_alarms)
+    monitor_conversations = iterating(AsyncClient.monitor_conversations)
+    traces = blocking(AsyncClient.traces)
+    live_conversations = iterating(AsyncClient.live_conversations)
+    live_conversation = blocking(AsyncClient.live_conversation)
+    erase_live_conversation = blocking(AsyncClient.erase_live_conversation)
     erase = blocking(AsyncClient.erase)
     audit = iterating(AsyncClient.audit)

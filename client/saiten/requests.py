@@ -93,6 +93,24 @@ class PreferenceRunOptions(PreferenceOptions, total=False):
     allow_signature_mismatch: bool
 
 
+class MonitorTerms(TypedDict, total=False):
+    """What a monitor samples and does; what is left out has the service's default."""
+
+    name: str
+    rubric: str
+    filter: Mapping[str, str]
+    rate: float
+    strata: Sequence[Mapping[str, Any]]
+    idle_seconds: float
+    max_turns: int
+    window: Literal["hour", "day"]
+    judge: Mapping[str, Any]
+    budget_usd_per_day: float | None
+    alarm: Mapping[str, Any] | None
+    redact: Sequence[Literal["email", "phone", "number", "name"]]
+    send_to: Sequence[Mapping[str, str]]
+
+
 class ComparisonOptions(TypedDict, total=False):
     """How two batches are compared."""
 

@@ -225,6 +225,7 @@ async def test_every_resource_is_asked(
     await client.cancel_batch(posted)
     assert (await client.follow(posted))[-1].status == "cancelled"
     await client.erase_batch(posted)
+    await watch_live_conversations(client)
     assert (await client.policy()).texts == "keep"
     assert (await client.set_policy(texts="hash", after_days=7)).after_days == 7
     assert (await client.judge_pause()).seconds == 0
@@ -234,6 +235,8 @@ async def test_every_resource_is_asked(
 
     routes = openapi_document()["paths"]
     wanted = {(method.upper(), route) for route in routes if route.startswith("/v1") for method in routes[route]}
+    # Exporters of OpenTelemetry send these.
+    wanted -= {("POST", "/v1/traces"), ("POST", "/v1/logs")}
     found = {find_operation(method, path, routes) for method, path, _ in asked}
     assert wanted == found
     # A request that creates something says which one it is, so that it can be sent again.
@@ -242,6 +245,22 @@ async def test_every_resource_is_asked(
     }
     stated = {route for route, one in routes.items() if "Idempotency-Key" in str(one.get("post", {}).get("parameters"))}
     assert creating == stated
+
+
+async def watch_live_conversations(client: Any) -> None:
+    """Makes a monitor, changes and removes it, and asks what bots have sent: nothing."""
+    made = await client.create_monitor(name="support", rubric="ja-conversation", rate=0.5)
+    assert [one.id for one in await client.monitors()] == [made.id]
+    assert (await client.change_monitor(made, rate=0.25)).version == 2
+    assert (await client.monitor(made.id)).options.rate == 0.25
+    assert (await client.monitor_windows(made), await client.monitor_conversations(made)) == ([], [])
+    assert (await client.monitor_alarms(made)).items == ()
+    await client.delete_monitor(made)
+    assert (await client.traces()).unread == ()
+    assert await client.live_conversations(state="open") == []
+    for step in (client.live_conversation, client.erase_live_conversation):
+        with pytest.raises(saiten.ServiceRefused, match="lc_0"):
+            await step("lc_0")
 
 
 async def test_a_run_waits_and_tells_its_progress(client: Any) -> None:

@@ -47,6 +47,7 @@ NOTHING = {
     "conversation_id": "ev_0",
     "live_conversation_id": "lc_0",
     "link_id": "ln_0",
+    "monitor_id": "mo_0",
     "gate_id": "ga_0",
     "round_id": "rr_0",
     "preference_round_id": "rr_0",
@@ -146,6 +147,7 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
     link = await client.post("/v1/links", json=dict(zip(("old", "new"), ids, strict=True)), headers=key)
     await client.post("/v1/traces", content=export(talk(1, "a")).SerializeToString(), headers=key | PROTOBUF)
     live = await client.get("/v1/traces/conversations", headers=key)
+    monitor = await client.post("/v1/monitors", json={"name": "a", "rubric": "ja-conversation"}, headers=key)
     gate = await client.post("/v1/gates", json={"candidate": ids[0], "coverage_only": True, "keep": True}, headers=key)
     made = {
         "gate_id": gate.json()["id"],
@@ -154,6 +156,7 @@ async def make_theirs(client: httpx.AsyncClient, key: Header, *, with_round: boo
         "batch_id": ids[0],
         "live_conversation_id": live.json()["items"][0]["id"],
         "link_id": link.json()["id"],
+        "monitor_id": monitor.json()["id"],
         **{name: NOTHING[name] for name in ("round_id", "preference_round_id", "preference_id", "run_id")},
     }
     if not with_round:

@@ -43,11 +43,12 @@ async def make_theirs(client: httpx.AsyncClient, key: Header) -> dict[str, str]:
     await client.post(f"/rate/{round_id}/invitations", data={"rater": "a", "days": "7"}, headers=key)
     page = (await client.get(f"/rate/{round_id}", headers=key)).text
     (invitation,) = re.findall(r"/invitations/([^/]+)/revoke", page)
+    watched = await client.post("/v1/monitors", json={"name": "a", "rubric": "ja-conversation"}, headers=key)
     kept = await upload(client, key)
     await client.post(kept, data={"name": "t", "action": "keep"}, headers=key)
     datasets = (await client.get("/datasets", headers=key)).text
     ids = {"evaluation_id": evaluation, "run_id": run, "batch_id": run, "position": "0", "round_id": round_id}
-    ids |= {"attempt_id": evaluation, "invitation_id": invitation}
+    ids |= {"attempt_id": evaluation, "invitation_id": invitation, "monitor_id": watched.json()["id"]}
     uploads = {"dataset_id": ID.findall(datasets)[0], "upload_id": ID.findall(await upload(client, key))[0]}
     return {**ids, **uploads}
 
