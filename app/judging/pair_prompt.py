@@ -23,7 +23,7 @@ from saiten_server.core.errors import LanguageNotSupported
 from saiten_server.core.evaluation import OVERALL
 from saiten_server.core.model import digest
 from saiten_server.core.rubric import Aspect, Level, Rubric
-from saiten_server.judging.conversation_prompt import LETTER
+from saiten_server.judging.conversation_prompt import LETTER, frame_of
 from saiten_server.judging.prompt import (
     ENGLISH_FRAME,
     JAPANESE,
@@ -268,7 +268,9 @@ def write_system(rubric: Rubric, language: str, shown: Shown, *, structured: boo
     whole = bool(shown.conversations)
     material = frame.conversation_material if whole else frame.response_material
     canary = plain.canary_rule.format(canary=derive_canary(rubric.digest))
-    rules = [material, *plain.rules[1:6], *frame.fair]
+    # Turns are the inside of JSON strings, so that a line break or a quotation mark is a notation in them, too.
+    notation = frame_of(language).plain.rules[-1] if whole else plain.rules[5]
+    rules = [material, *plain.rules[1:5], notation, *frame.fair]
     task = (frame.conversations if whole else frame.responses).format(first=first, second=second)
     form = [plain.format_heading, plain.json_format if structured else plain.text_format]
     form += [plain.screen_rule.format(name=SCREEN)] if screen else []

@@ -99,6 +99,17 @@ def test_a_conversation_is_lines_that_begin_with_its_name(rubrics: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "language"), [("ja-conversation", "ja"), ("ko-conversation", "ko")])
+def test_how_a_turn_is_escaped_is_said(rubrics: Any, name: str, language: str) -> None:
+    rubric = rubrics.get(name)
+    talk = Conversation(turns=(Turn(speaker="s", role="system", text='はい\n"'),))
+    shown = Shown(NAMES[0], compare_aspects(rubric, ("overall",)), conversations=(talk, talk))
+    assert 'はい\\n\\"' in enclose_pair(shown, language)
+    rules = build_pair_prefix(rubric, language, shown, structured=True).system.split("\n")
+    assert sum("\\n" in rule and "\\u" in rule for rule in rules) == 1
+    assert sum("\\u" in rule for rule in rules) == 1
+
+
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
