@@ -111,7 +111,7 @@ def register_texts() -> None:
     def send_text(_: Any, value: Any) -> bytes:
         return value.encode("utf-8", "replace") if isinstance(value, str) else bytes(str(value), "utf-8")
 
-    @schemathesis.serializer("application/x-protobuf")  # type: ignore[untyped-decorator]
+    @schemathesis.serializer("application/x-protobuf", "application/vnd.apache.parquet")  # type: ignore[untyped-decorator]
     def send_bytes(_: Any, value: Any) -> bytes:
         if isinstance(value, bytes):
             return value
