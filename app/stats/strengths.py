@@ -9,8 +9,8 @@ are differences of covariates. Without ties the first is preferred with probabil
   1 / (1 + exp(δ + d)). This is the cumulative ("ordinal") logit with symmetric thresholds.
 
 Both likelihoods are concave, and Newton's method works on counts of equal looks, however many looks there are.
-Strengths have mean 0. They are finite where the graph of who beat or tied with whom is strongly connected (Ford 1957):
-callers split it first (`rank_sets`). A term that all looks agree on, such as a judge that always takes the first, has
+Strengths have mean 0. They are finite where the graph of who beat or tied with whom is strongly connected (Ford 1957),
+and the ties are bounded: callers split it first (`rank_sets`). A term that all looks agree on, such as a judge that always takes the first, has
 no finite estimate either: it is left out, and named in `Strengths.separated`.
 
 Errors are by sandwich over clusters (Liang & Zeger 1986): the unit is the prompt or the dialogue, never the single
@@ -42,6 +42,9 @@ CONVERGED = 1e-11
 LARGEST_TERM = 15.0
 """Log odds beyond which a position term or a covariate, at its standard deviation, is taken for infinite: such a one
 would need millions of looks to be told from one that all looks agree on."""
+
+LARGEST_GAP = 20.0
+"""Log odds between two systems that were compared, beyond which no look tells more."""
 
 MOST_CORRECTED = 4_000_000
 """Clusters by squared parameters up to which scores are corrected for few clusters."""
@@ -185,12 +188,21 @@ def estimate_strengths(
         found = maximise(cells, penalty)
         # Terms are in units of their standard deviations.
         wrong = [name for name, value in zip(kept, found[cells.own], strict=True) if not abs(value) < LARGEST_TERM]
+        if not wrong and kept and not penalty and is_endless(cells, found):
+            wrong = [kept[int(np.argmax(np.abs(found[cells.own])))]]
         if not wrong:
             cluster, count = number_clusters(pairs)
             looks = Clusters(of_look, cluster, weight, count)
             described = describe(cells, looks, found, dict(zip(kept, scales, strict=True)), penalty=penalty)
             return replace(described, separated=tuple(separated), collinear=collinear)
         separated += wrong
+
+
+def is_endless(cells: Cells, parameters: Floats) -> bool:
+    """Whether systems that were compared, or the ties, are so far apart that the likelihood has no maximum. Strengths
+    alone have one where systems are strongly connected; together with a term they may not."""
+    apart = float(np.abs(parameters[cells.first] - parameters[cells.second]).max(initial=0.0))
+    return apart > LARGEST_GAP or (cells.ties is not None and abs(float(parameters[-1])) > LARGEST_GAP)
 
 
 def list_terms(pairs: ShownPairs) -> list[str]:
@@ -214,7 +226,7 @@ def find_collinear(pairs: ShownPairs) -> tuple[str, ...]:
 
     for name, values in pairs.covariates.items():
         rows = np.array([contrast(one) for one in columns]).reshape(-1, size)
-        crossed = np.array([[one @ other for other in columns] for one in columns]).reshape(len(columns), -1)
+        crossed = np.array([[one @ other for other in columns] for one in columns]).reshape(len(columns), len(columns))
         gram = np.block([[laplacian.astype(np.float64), rows.T], [rows, crossed]])
         own = np.concatenate([contrast(values), [one @ values for one in columns]])
         total = float(values @ values)
@@ -324,11 +336,12 @@ def differentiate_ordinal(cells: Cells, odds: Floats, threshold: float) -> Deriv
     second = 1 / (1 + np.exp(np.clip(threshold + odds, -MOST_ODDS, MOST_ODDS)))
     is_first, is_second, is_tie = (cells.choice == choice for choice in (FIRST, SECOND, TIE))
     gap = np.expm1(2 * threshold)
-    said = np.where(
-        is_tie,
-        np.log1p(-first) + np.log1p(-second) + np.log1p(-np.exp(-2 * threshold)),
-        np.log(np.where(is_first, first, second)),
-    )
+    with np.errstate(divide="ignore"):  # of looks that end otherwise, and of steps that are too long
+        said = np.where(
+            is_tie,
+            np.log1p(-first) + np.log1p(-second) + np.log1p(-np.exp(-2 * threshold)),
+            np.log(np.where(is_first, first, second)),
+        )
     spread_first = np.where(is_second, 0.0, first * (1 - first))
     spread_second = np.where(is_first, 0.0, second * (1 - second))
     return Derivatives(
@@ -392,7 +405,7 @@ def describe(
     else:
         scores = scores * sqrt(looks.count / (looks.count - 1))
     covariance = inverse @ to_dense(scores.T @ scores) @ inverse
-    errors = np.sqrt(np.diagonal(covariance))
+    errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     terms = {
         name: Term(float(parameters[at] / scale), float(errors[at] / scale), float(freedom[at]))
         for at, (name, scale) in enumerate(scales.items(), start=cells.systems)
@@ -417,9 +430,11 @@ def describe(
 
 
 def find_tie_parameter(tie: Term, alpha: float) -> tuple[float, tuple[float, float] | None]:
-    """ν or δ, with its interval."""
+    """ν or δ, with its interval; None where it has no end."""
     interval = tie.interval(alpha)
-    return exp(tie.value), None if interval is None else (exp(interval[0]), exp(interval[1]))
+    if interval is None or interval[1] > MOST_ODDS:
+        return exp(tie.value), None
+    return exp(tie.value), (exp(interval[0]), exp(interval[1]))
 
 
 def score_clusters(cells: Cells, found: Derivatives, looks: Clusters) -> csr_array:
