@@ -9,9 +9,9 @@ are differences of covariates. Without ties the first is preferred with probabil
   1 / (1 + exp(δ + d)). This is the cumulative ("ordinal") logit with symmetric thresholds.
 
 Both likelihoods are concave, and Newton's method works on counts of equal looks, however many looks there are.
-Strengths have mean 0. They are finite where the graph of who beat or tied with whom is strongly connected (Ford 1957),
-and the ties are bounded: callers split it first (`rank_sets`). A term that all looks agree on, such as a judge that always takes the first, has
-no finite estimate either: it is left out, and named in `Strengths.separated`.
+Strengths have mean 0. They are finite where the graph of who beat or tied with whom is strongly connected (Ford 1957)
+and ties are bounded: callers split it first (`rank_sets`). A term that all looks agree on, such as a judge that always
+takes the first, has no finite estimate either: it is left out, and named in `Strengths.separated`.
 
 Errors are by sandwich over clusters (Liang & Zeger 1986): the unit is the prompt or the dialogue, never the single
 look. Scores of few clusters have the CR2 correction (Bell & McCaffrey 2002, in the form of Kauermann & Carroll 2001),
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import exp, sqrt
 from typing import Any, Literal
 
@@ -493,16 +494,24 @@ def correct_scores(cells: Cells, found: Derivatives, looks: Clusters, inverse: F
 def carry(cells: Cells, found: Derivatives, looks: Clusters, half: Floats) -> Floats:
     """What each cluster carries of all information, in the coordinates of `half`, shape (clusters, parameters,
     parameters)."""
-    design, carried = cells.odds(half), np.zeros((looks.count, cells.size, cells.size))
-    order = np.argsort(looks.cluster, kind="stable")
-    ends = np.searchsorted(looks.cluster[order], np.arange(looks.count + 1))
-    for number in range(looks.count):
-        rows = order[ends[number] : ends[number + 1]]
-        own, weight = looks.cell[rows], looks.weight[rows]
-        odds = design[own]
-        carried[number] = odds.T @ ((weight * found.odds_odds[own])[:, None] * odds)
-        if cells.ties is not None:
-            crossed = np.outer(odds.T @ (weight * found.odds_tie[own]), half[-1])
-            even = float(weight @ found.tie_tie[own]) * np.outer(half[-1], half[-1])
-            carried[number] += crossed + crossed.T + even
+    design, last = cells.odds(half), half[-1]
+    size = int(design.shape[1])
+
+    def weigh(values: Floats) -> csr_array:
+        places = looks.cluster, looks.cell
+        return coo_array((looks.weight * values[looks.cell], places), shape=(looks.count, len(design))).tocsr()
+
+    own = weigh(found.odds_odds)
+    if len(design) * size**2 <= MOST_CORRECTED:
+        squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
+        carried: Floats = (own @ squares).reshape(looks.count, size, size)
+    else:
+        carried = np.zeros((looks.count, size, size))
+        for number, (start, end) in enumerate(pairwise(own.indptr.tolist())):
+            odds = design[own.indices[start:end]]
+            carried[number] = odds.T @ (own.data[start:end, None] * odds)
+    if cells.ties is not None:
+        crossed = (weigh(found.odds_tie) @ design)[:, :, None] * last
+        even = np.bincount(looks.cluster, weights=looks.weight * found.tie_tie[looks.cell], minlength=looks.count)
+        carried += crossed + crossed.transpose(0, 2, 1) + even[:, None, None] * np.outer(last, last)
     return carried
