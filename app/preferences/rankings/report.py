@@ -167,6 +167,8 @@ def tell_infinite(one: int, pairs: ShownPairs, sets: RankSets) -> Message:
         return Message("ranking-never-wins")
     if sets.never_loses[one]:
         return Message("ranking-never-loses")
+    if np.sum(sets.group == sets.group[one]) > 1:  # one dialogue holds what connects it, or only ties do
+        return Message("ranking-one-cluster-carries")
     return Message("ranking-one-sided")
 
 
@@ -281,3 +283,8 @@ def take_apart(pairs: ShownPairs, unit: str) -> ShownPairs:
     if unit == "dialogue":
         return pairs
     return replace(pairs, cluster=pairs.item if unit == "item" else np.arange(pairs.n))
+
+
+def tell_apart(count: int) -> list[Message]:
+    """What to say of so many pairs of responses whose contexts differ."""
+    return [Message("ranking-contexts-differ", pairs=count)] if count else []
