@@ -174,7 +174,7 @@ def test_a_term_that_drives_strengths_apart_is_left_out() -> None:
     # Each verdict is for what was shown first, or for the second of two systems: with a position term both are endless.
     first, second = np.array([0, 1, 1, 2, 2, 0]), np.array([1, 0, 2, 1, 0, 2])
     choice = np.array([FIRST, FIRST, FIRST, FIRST, FIRST, SECOND])
-    pairs = make_pairs(3, *(np.tile(part, 12) for part in (first, second, choice)), np.arange(72) // 6)
+    pairs = make_pairs(3, np.tile(first, 12), np.tile(second, 12), np.tile(choice, 12), np.arange(72) // 6)
     found = estimate_strengths(pairs)
     assert found.separated == ("position",)
     assert np.abs(found.values).max() < 2
