@@ -20,6 +20,7 @@ from saiten_server.platform.web.page import PageRoute, Project, render
 from saiten_server.preferences.rankings.service import RankingService
 from saiten_server.preferences.rankings.values import Leaderboard, Ranking, RankingRequest, Source
 from saiten_server.preferences.runs.service import PreferenceRunService
+from saiten_server.runs.summary import SYSTEM
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
@@ -60,7 +61,11 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
             project, BatchFilter(), after=None, limit=MOST_LISTED
         )
         named = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=200)
-        names = [*dict.fromkeys(batch.name for batch in named if batch.name is not None)][:MOST_LISTED]
+        systems: dict[str, set[str | None]] = {}
+        for batch in named:
+            if batch.name is not None:
+                systems.setdefault(batch.name, set()).add(batch.metadata.get(SYSTEM))
+        names = [name for name, found in systems.items() if len(found) > 1][:MOST_LISTED]
         return render(request, "preference_leaderboard.html", state="pick", runs=runs, names=names)
     found = await find_leaderboard(container, project, run, name)
     if isinstance(found, PendingComputation):
