@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from saiten.core.messages import Message
-from saiten.core.ranking_table import write_ranking
+from saiten.core.ranking_table import HEADINGS, write_ranking
 from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.sentences import LANGUAGE
@@ -44,11 +44,11 @@ COLUMNS = (
     mark("Strength"),
     mark("Interval"),
     mark("Possible ranks"),
-    mark("Wins"),
+    mark("Won"),  # "Wins" heads wins and losses on other pages
     mark("Losses"),
     mark("Ties"),
 )
-"""The headings of `write_ranking`."""
+"""What pages call the headings of `write_ranking`."""
 
 
 @router.get("")
@@ -96,7 +96,9 @@ async def write_markdown(request: Request, container: Serving, project: Project)
     """The ranking as a table for a README."""
     ranking = await find_ranking(request, container, project)
     speech = speech_of(request)
-    text = write_ranking(ranking.model_dump(mode="json", context={LANGUAGE: speech.language}), speech.say)
+    named = dict(zip(HEADINGS, COLUMNS, strict=True))
+    told = ranking.model_dump(mode="json", context={LANGUAGE: speech.language})
+    text = write_ranking(told, lambda heading: speech.say(named[heading]))
     return Response(text, media_type="text/markdown; charset=utf-8")
 
 
