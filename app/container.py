@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.comparison.baselines.store import BaselineStore
 from saiten_server.comparison.gates.service import GateArchive
@@ -312,7 +313,12 @@ def open_batches(
             *(list_live_chores(settings, engine, batches, unhurried, owner) if own is None else []),
         ],
     )
-    pairs = replace(batches, store=open_store(unit="pair"), new_id=partial(new_batch_id, "pf_"))
+    pairs = replace(
+        batches,
+        store=open_store(unit="pair"),
+        new_id=partial(new_batch_id, "pf_"),
+        absent=Message("preference-run-not-found"),
+    )
     return batches, pairs, worker
 
 

@@ -98,6 +98,8 @@ class BatchService:
     provider: ProviderRun | None = None
     queue_limits: QueueLimits = field(default_factory=QueueLimits)
     quota: StorageQuota | None = None
+    absent: Message = field(default_factory=lambda: Message("batch-not-found"))
+    """What a caller is told of a batch that does not exist, or belongs to another project."""
 
     def __post_init__(self) -> None:
         self._summaries = Summaries(self.store, self.instruments.rubrics)
@@ -166,13 +168,18 @@ class BatchService:
         """The batch as it is now; None if there is none, or it is erased."""
         return await self.store.find(project, batch_id)
 
+    def _present(self, batch: Batch | None) -> Batch:
+        if batch is None:
+            raise NotFound(self.absent)
+        return batch
+
     async def find_each(self, project: str, ids: Sequence[str]) -> builtins.list[Batch]:
         """Those of the batches that there are, as they are now, in one query."""
         return await self.store.find_all(project, [batch_id for batch_id in ids if can_store(batch_id)])
 
     async def find(self, project: str, batch_id: str) -> Batch:
         """The batch as it is now."""
-        return present(await self.store.find(project, batch_id))
+        return self._present(await self.store.find(project, batch_id))
 
     async def list(
         self, project: str, wanted: BatchFilter, *, after: tuple[datetime, str] | None, limit: int
@@ -191,7 +198,7 @@ class BatchService:
     async def pause(self, project: str, batch_id: str) -> Batch:
         """Pauses the batch. Raises BatchFinished."""
         detail = Message("pause-requested")
-        found = present(await self.store.pause(batch_id, "requested", detail, project=project))
+        found = self._present(await self.store.pause(batch_id, "requested", detail, project=project))
         return unfinished(found)
 
     async def resume(self, project: str, batch_id: str) -> Batch:
@@ -202,13 +209,13 @@ class BatchService:
             # A batch that is not paused is counted already.
             if before.status == "paused" and before.counts.queued:
                 await self._require_room(project, before.counts.queued, resumed=True)
-        found = unfinished(present(await self.store.resume(project, batch_id)))
+        found = unfinished(self._present(await self.store.resume(project, batch_id)))
         await self._enqueue(batch_id)
         return found
 
     async def cancel(self, project: str, batch_id: str) -> Batch:
         """Cancels the batch. Raises BatchFinished if it was completed before."""
-        found = present(await self.store.cancel(project, batch_id))
+        found = self._present(await self.store.cancel(project, batch_id))
         if self.provider is not None and found.mode == "provider-batch":
             await self.provider.cancel(batch_id)
         return found if found.status == "cancelled" else unfinished(found)
@@ -219,7 +226,7 @@ class BatchService:
         if self.provider is not None and await self.store.options(project, batch_id) is not None:
             await self.provider.forget(batch_id)
         if not await self.store.erase(project, batch_id):
-            raise missing()
+            raise NotFound(self.absent)
         try:
             await self.store.settle_erasures(self.cache)
         except StoreError as error:
@@ -256,7 +263,7 @@ class BatchService:
         """What all items of the batch have in common."""
         found = await self.store.options(project, batch_id)
         if found is None:
-            raise missing()
+            raise NotFound(self.absent)
         return found
 
     async def summarize(self, project: str, batch_id: str) -> Summary:
@@ -311,18 +318,6 @@ def cut_by_size(page: Sequence[Result], sizes: Mapping[int, int]) -> Iterator[bu
         piece.append(result)
         size += own
     yield piece
-
-
-def present(batch: Batch | None) -> Batch:
-    """The batch; raises NotFound where there is none."""
-    if batch is None:
-        raise missing()
-    return batch
-
-
-def missing() -> NotFound:
-    """The error for a batch that does not exist or belongs to another project."""
-    return NotFound(Message("batch-not-found"))
 
 
 def unfinished(batch: Batch) -> Batch:

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from saiten.core.messages import Message
 from saiten_server.core.reports import FEWEST_SHARED
 from saiten_server.stats.observations import NO_RATER, Floats, Integers
-from saiten_server.stats.rank_sets import RankSets, combine_groups
+from saiten_server.stats.rank_sets import RankSets, combine_groups, without_loose_ties
 from saiten_server.stats.shown_pairs import ShownPairs, number_clusters
 from saiten_server.stats.strengths import Strengths, Ties, estimate_strengths
 
@@ -104,6 +104,6 @@ def is_strongly_connected(pairs: ShownPairs) -> bool:
     if not len(pairs.first) or number_clusters(pairs)[1] < 2:
         return False
     outcomes = pairs.count_outcomes()
-    return bool(connected_components((outcomes > 0).any(axis=-1), connection="strong")[0] == 1) and bool(
+    return bool(connected_components(without_loose_ties(outcomes), connection="strong")[0] == 1) and bool(
         outcomes[..., 0].any()
     )

@@ -8,6 +8,7 @@ have the same sets from a confidence region). So the best is among those tied wi
 Systems that no one connects, directly or through others, are not compared. Where all between two groups was won by one
 of them (a system that never wins is such a group), how much better it is has no finite estimate: strengths are given
 within each group, and pairs between groups are tested by the signs of their clusters' sums, which needs no estimate.
+Ties connect systems only where they have a bound (`without_loose_ties`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_components
 from scipy.special import expit, stdtr
 
 from saiten_server.stats.observations import Floats, Integers, Mask
@@ -82,6 +83,8 @@ def combine_groups(pairs: ShownPairs, estimate: Estimate, *, alpha: float, joine
     outcomes = pairs.count_outcomes()
     beats = (outcomes[..., 0] > 0) | (outcomes[..., 1] > 0)
     component = connected_components(beats, directed=False)[1]
+    if not joined:
+        beats = without_loose_ties(outcomes)
     group = np.zeros(size, dtype=np.int64) if joined else connected_components(beats, connection="strong")[1]
     clusters = number_clusters(pairs)[1]
     strengths, errors, freedom = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
@@ -118,6 +121,29 @@ def combine_groups(pairs: ShownPairs, estimate: Estimate, *, alpha: float, joine
         fits=tuple(fits),
         clusters=clusters,
     )
+
+
+def without_loose_ties(outcomes: Floats) -> Mask:
+    """Who beat or tied with whom, shape (systems, systems), without the ties of a strongly connected group that they
+    alone hold together: where no cycle of wins and ties has more wins than ties, the likelihood grows without end as
+    the winners move away and ties become more likely alike. Two systems of which one won or tied are the least case."""
+    won, tied = outcomes[..., 0] > 0, outcomes[..., 1] > 0
+    found: Mask = won | tied
+    group = connected_components(found, connection="strong")[1]
+    for number in range(int(group.max()) + 1):
+        own = np.ix_(*[np.flatnonzero(group == number)] * 2)
+        if tied[own].any() and won[own].any() and not has_more_wins(won[own], tied[own]):
+            found[own] = won[own]
+    return found
+
+
+def has_more_wins(won: Mask, tied: Mask) -> bool:
+    """Whether some cycle has more wins than ties, of systems that are strongly connected."""
+    try:
+        bellman_ford(np.where(won, -1.0, np.where(tied, 1.0, 0.0)), indices=0)
+    except NegativeCycleError:
+        return True
+    return False
 
 
 def compare_strengths(found: Strengths) -> Floats:

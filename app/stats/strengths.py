@@ -9,9 +9,9 @@ are differences of covariates. Without ties the first is preferred with probabil
   1 / (1 + exp(δ + d)). This is the cumulative ("ordinal") logit with symmetric thresholds.
 
 Both likelihoods are concave, and Newton's method works on counts of equal looks, however many looks there are.
-Strengths have mean 0. They are finite where the graph of who beat or tied with whom is strongly connected (Ford 1957):
-callers split it first (`rank_sets`). A term that all looks agree on, such as a judge that always takes the first, has
-no finite estimate either: it is left out, and named in `Strengths.separated`.
+Strengths have mean 0. They are finite where the graph of who beat or tied with whom is strongly connected (Ford 1957)
+and ties are bounded: callers split it first (`rank_sets`). A term that all looks agree on, such as a judge that always
+takes the first, has no finite estimate either: it is left out, and named in `Strengths.separated`.
 
 Errors are by sandwich over clusters (Liang & Zeger 1986): the unit is the prompt or the dialogue, never the single
 look. Scores of few clusters have the CR2 correction (Bell & McCaffrey 2002, in the form of Kauermann & Carroll 2001),
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import exp, sqrt
 from typing import Any, Literal
 
@@ -42,6 +43,9 @@ CONVERGED = 1e-11
 LARGEST_TERM = 15.0
 """Log odds beyond which a position term or a covariate, at its standard deviation, is taken for infinite: such a one
 would need millions of looks to be told from one that all looks agree on."""
+
+LARGEST_GAP = 20.0
+"""Log odds between two systems that were compared, beyond which no look tells more."""
 
 MOST_CORRECTED = 4_000_000
 """Clusters by squared parameters up to which scores are corrected for few clusters."""
@@ -185,12 +189,21 @@ def estimate_strengths(
         found = maximise(cells, penalty)
         # Terms are in units of their standard deviations.
         wrong = [name for name, value in zip(kept, found[cells.own], strict=True) if not abs(value) < LARGEST_TERM]
+        if not wrong and kept and not penalty and is_endless(cells, found):
+            wrong = [kept[int(np.argmax(np.abs(found[cells.own])))]]
         if not wrong:
             cluster, count = number_clusters(pairs)
             looks = Clusters(of_look, cluster, weight, count)
             described = describe(cells, looks, found, dict(zip(kept, scales, strict=True)), penalty=penalty)
             return replace(described, separated=tuple(separated), collinear=collinear)
         separated += wrong
+
+
+def is_endless(cells: Cells, parameters: Floats) -> bool:
+    """Whether systems that were compared, or the ties, are so far apart that the likelihood has no maximum. Strengths
+    alone have one where systems are strongly connected; together with a term they may not."""
+    apart = float(np.abs(parameters[cells.first] - parameters[cells.second]).max(initial=0.0))
+    return apart > LARGEST_GAP or (cells.ties is not None and abs(float(parameters[-1])) > LARGEST_GAP)
 
 
 def list_terms(pairs: ShownPairs) -> list[str]:
@@ -324,11 +337,12 @@ def differentiate_ordinal(cells: Cells, odds: Floats, threshold: float) -> Deriv
     second = 1 / (1 + np.exp(np.clip(threshold + odds, -MOST_ODDS, MOST_ODDS)))
     is_first, is_second, is_tie = (cells.choice == choice for choice in (FIRST, SECOND, TIE))
     gap = np.expm1(2 * threshold)
-    said = np.where(
-        is_tie,
-        np.log1p(-first) + np.log1p(-second) + np.log1p(-np.exp(-2 * threshold)),
-        np.log(np.where(is_first, first, second)),
-    )
+    with np.errstate(divide="ignore"):  # of looks that end otherwise, and of steps that are too long
+        said = np.where(
+            is_tie,
+            np.log1p(-first) + np.log1p(-second) + np.log1p(-np.exp(-2 * threshold)),
+            np.log(np.where(is_first, first, second)),
+        )
     spread_first = np.where(is_second, 0.0, first * (1 - first))
     spread_second = np.where(is_first, 0.0, second * (1 - second))
     return Derivatives(
@@ -392,7 +406,7 @@ def describe(
     else:
         scores = scores * sqrt(looks.count / (looks.count - 1))
     covariance = inverse @ to_dense(scores.T @ scores) @ inverse
-    errors = np.sqrt(np.diagonal(covariance))
+    errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     terms = {
         name: Term(float(parameters[at] / scale), float(errors[at] / scale), float(freedom[at]))
         for at, (name, scale) in enumerate(scales.items(), start=cells.systems)
@@ -417,9 +431,11 @@ def describe(
 
 
 def find_tie_parameter(tie: Term, alpha: float) -> tuple[float, tuple[float, float] | None]:
-    """ν or δ, with its interval."""
+    """ν or δ, with its interval; None where it has no end."""
     interval = tie.interval(alpha)
-    return exp(tie.value), None if interval is None else (exp(interval[0]), exp(interval[1]))
+    if interval is None or interval[1] > MOST_ODDS:
+        return exp(tie.value), None
+    return exp(tie.value), (exp(interval[0]), exp(interval[1]))
 
 
 def score_clusters(cells: Cells, found: Derivatives, looks: Clusters) -> csr_array:
@@ -478,16 +494,24 @@ def correct_scores(cells: Cells, found: Derivatives, looks: Clusters, inverse: F
 def carry(cells: Cells, found: Derivatives, looks: Clusters, half: Floats) -> Floats:
     """What each cluster carries of all information, in the coordinates of `half`, shape (clusters, parameters,
     parameters)."""
-    design, carried = cells.odds(half), np.zeros((looks.count, cells.size, cells.size))
-    order = np.argsort(looks.cluster, kind="stable")
-    ends = np.searchsorted(looks.cluster[order], np.arange(looks.count + 1))
-    for number in range(looks.count):
-        rows = order[ends[number] : ends[number + 1]]
-        own, weight = looks.cell[rows], looks.weight[rows]
-        odds = design[own]
-        carried[number] = odds.T @ ((weight * found.odds_odds[own])[:, None] * odds)
-        if cells.ties is not None:
-            crossed = np.outer(odds.T @ (weight * found.odds_tie[own]), half[-1])
-            even = float(weight @ found.tie_tie[own]) * np.outer(half[-1], half[-1])
-            carried[number] += crossed + crossed.T + even
+    design, last = cells.odds(half), half[-1]
+    size = int(design.shape[1])
+
+    def weigh(values: Floats) -> csr_array:
+        places = looks.cluster, looks.cell
+        return coo_array((looks.weight * values[looks.cell], places), shape=(looks.count, len(design))).tocsr()
+
+    own = weigh(found.odds_odds)
+    if len(design) * size**2 <= MOST_CORRECTED:
+        squares = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
+        carried: Floats = (own @ squares).reshape(looks.count, size, size)
+    else:
+        carried = np.zeros((looks.count, size, size))
+        for number, (start, end) in enumerate(pairwise(own.indptr.tolist())):
+            odds = design[own.indices[start:end]]
+            carried[number] = odds.T @ (own.data[start:end, None] * odds)
+    if cells.ties is not None:
+        crossed = (weigh(found.odds_tie) @ design)[:, :, None] * last
+        even = np.bincount(looks.cluster, weights=looks.weight * found.tie_tie[looks.cell], minlength=looks.count)
+        carried += crossed + crossed.transpose(0, 2, 1) + even[:, None, None] * np.outer(last, last)
     return carried

@@ -9,6 +9,7 @@ import pytest
 
 from saiten_server.stats.rank_sets import adjust_holm, compare_orders, list_resolved, rank_systems
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE
+from saiten_server.stats.strengths import Ties
 from tests.support.preferences import PreferenceWorld, draw_pairs, list_wins, make_pairs
 
 WORLD = PreferenceWorld((-1.2, -0.1, 0.0, 1.3), position=0.2, nu=0.4, alike=0.3)
@@ -42,6 +43,30 @@ def test_a_system_that_never_wins_has_no_strength_and_the_last_rank() -> None:
     assert (int(sets.rank[1]), int(sets.lowest[1]), int(sets.highest[1])) == (4, 4, 4)
     assert np.nanmean(sets.strengths) == pytest.approx(0)
     assert np.isfinite(rank_systems(replace(pairs, choice=choice), penalty=0.5).strengths).all()
+
+
+@pytest.mark.parametrize("ties", ["davidson", "ordinal"])
+def test_ties_alone_do_not_bound_a_system_that_never_wins(ties: Ties) -> None:
+    # The likelihood of 20 wins and 10 ties grows without end with the strength and the ties together.
+    choice = np.array([FIRST] * 20 + [TIE] * 10)
+    sets = rank_systems(make_pairs(2, np.zeros(30, int), np.ones(30, int), choice, np.arange(30)), ties=ties)
+    assert np.isnan(sets.strengths).all()
+    assert (sets.never_loses.tolist(), sets.never_wins.tolist()) == ([True, False], [False, True])
+    assert (sets.rank.tolist(), sets.highest.tolist()) == ([1, 2], [1, 2])
+    assert list_resolved(sets) == [(0, 1, 2 * 0.5**20)]
+
+
+@pytest.mark.parametrize("ties", ["davidson", "ordinal"])
+def test_a_cycle_with_more_wins_than_ties_bounds_strengths(ties: Ties) -> None:
+    # 0 beats 1, 1 beats 2, and 0 ties with 2.
+    first, second, choice = np.tile([[0, 1, 0], [1, 2, 2], [FIRST, FIRST, TIE]], 10)
+    sets = rank_systems(make_pairs(3, first, second, choice, np.arange(30)), ties=ties)
+    assert np.isfinite(sets.strengths).all()
+    assert np.abs(sets.strengths).max() < 5
+    # 0 beats 1, and 1 and 2 tie with both.
+    first, second, choice = np.tile([[0, 1, 0], [1, 2, 2], [FIRST, TIE, TIE]], 10)
+    endless = rank_systems(make_pairs(3, first, second, choice, np.arange(30)), ties=ties)
+    assert np.isnan(endless.strengths).all()
 
 
 def test_disconnected_systems_are_ranked_apart() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from saiten_server.stats.rank_sets import share_preferred
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
-from saiten_server.stats.strengths import estimate_strengths, find_tie_parameter
+from saiten_server.stats.strengths import Ties, estimate_strengths, find_tie_parameter
 from tests.support.preferences import PreferenceWorld, draw_pairs, list_wins, make_pairs
 
 WORLD = PreferenceWorld((-0.6, 0.0, 0.2, 0.7), position=0.3, alike=0.3)
@@ -163,6 +163,34 @@ def test_a_covariate_that_the_systems_determine_is_left_out_and_named() -> None:
     twice = with_covariate(pairs)
     doubled = replace(twice, covariates={**twice.covariates, "again": 2 * twice.covariates["politeness"]})
     assert estimate_strengths(doubled).collinear == ("again",)
+
+
+def test_a_covariate_is_taken_where_each_pair_has_one_order() -> None:
+    pairs = with_covariate(draw_pairs(WORLD, 30, np.random.default_rng(8)))
+    found = estimate_strengths(pairs.within(pairs.first < pairs.second))
+    assert found.collinear == ()
+    assert found.covariates["politeness"].error > 0
+
+
+def test_a_term_that_drives_strengths_apart_is_left_out() -> None:
+    # Each verdict is for what was shown first, or for the second of two systems: with a position term both are endless.
+    first, second = np.array([0, 1, 1, 2, 2, 0]), np.array([1, 0, 2, 1, 0, 2])
+    choice = np.array([FIRST, FIRST, FIRST, FIRST, FIRST, SECOND])
+    pairs = make_pairs(3, np.tile(first, 12), np.tile(second, 12), np.tile(choice, 12), np.arange(72) // 6)
+    found = estimate_strengths(pairs)
+    assert found.separated == ("position",)
+    assert np.abs(found.values).max() < 2
+
+
+@pytest.mark.parametrize("ties", ["davidson", "ordinal"])
+def test_ties_that_are_hardly_bounded_have_no_interval(ties: Ties) -> None:
+    choice = np.array([FIRST, *[TIE] * 11])
+    pairs = make_pairs(2, np.arange(12) % 2, (np.arange(12) + 1) % 2, choice, np.arange(12))
+    found = estimate_strengths(pairs, ties=ties, penalty=1e-9)
+    assert found.tie is not None
+    value, interval = find_tie_parameter(replace(found.tie, error=1e4, freedom=9.0), 0.05)
+    assert np.isfinite(value)
+    assert interval is None
 
 
 def test_a_penalty_makes_strengths_finite() -> None:

@@ -165,11 +165,12 @@ class HumanPreferenceStore:
         return [(row.pair, row.rater, row.choice, row.swapped) for row in await db.fetch(self._engine, query)]
 
     async def mark(self, project: str) -> tuple[int, int]:
-        """A value that changes whenever a preference of the project does."""
-        query = select(func.count(), func.coalesce(func.max(table.number), -1)).where(equals(table.project, project))
+        """A value that changes whenever a preference of the project does, or which raters and rounds are excluded."""
+        counted = (equals(table.project, project), table.simulated.is_(False), *without_excluded(project))
+        query = select(func.count(), func.coalesce(func.sum(table.number), -1)).where(*counted)
         async with db.read(self._engine) as connection:
-            count, newest = (await connection.execute(query)).one()
-        return count, newest
+            count, numbers = (await connection.execute(query)).one()
+        return count, int(numbers)
 
     async def shown(
         self, project: str, runs: Collection[str] | None = None, *, round_id: str | None = None

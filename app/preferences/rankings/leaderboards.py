@@ -7,10 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
+from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.preferences.rankings.columns import list_columns
 from saiten_server.preferences.rankings.ratings import compare_ratings
-from saiten_server.preferences.rankings.report import rank_preferences, take_apart
+from saiten_server.preferences.rankings.report import rank_preferences, take_apart, tell_apart
 from saiten_server.preferences.rankings.values import (
     Leaderboard,
     Ranking,
@@ -26,18 +27,21 @@ from saiten_server.stats.statistics import kendall
 
 FEWEST_RANKED = 3
 
+Rated = tuple[ShownPairs, int]
+"""What `compare_ratings` finds."""
+
 
 def lead(
     runs: Mapping[str, str],
     judged: Sequence[ShownPair],
     people: Sequence[ShownPair],
-    rated: ShownPairs | None,
+    rated: Rated | None,
     *,
     request: RankingRequest,
     name: str | None = None,
 ) -> Leaderboard:
     """The rankings of the systems by each source that there is. `runs` are the systems' runs, `rated` preferences that
-    ratings of single responses make."""
+    ratings of single responses make. Raises InvalidRequest for an aspect that no source has."""
     systems = [*runs]
     found: dict[Source, Ranking] = {}
     if judged:
@@ -45,7 +49,10 @@ def lead(
     if people:
         found["people"] = rank(list_columns(people, systems), request, "people")
     if rated is not None:
-        found["ratings"] = rank(rated, request, "judge")
+        pairs, apart = rated
+        found["ratings"] = rank(pairs, request, "judge", tell_apart(apart))
+    if request.aspect is not None and not judged and rated is None:
+        raise InvalidRequest(Message("ranking-aspect-missing", aspect=repr(request.aspect)), pointer="/query/aspect")
     return Leaderboard(
         name=name,
         preference_run=request.preference_run,
@@ -57,9 +64,9 @@ def lead(
     )
 
 
-def rank(pairs: ShownPairs, request: RankingRequest, by: Voice) -> Ranking:
+def rank(pairs: ShownPairs, request: RankingRequest, by: Voice, notes: Sequence[Message] = ()) -> Ranking:
     """The ranking by these looks."""
-    return rank_preferences(take_apart(pairs, request.clusters), request.model_copy(update={"by": by}))
+    return rank_preferences(take_apart(pairs, request.clusters), request.model_copy(update={"by": by}), notes)
 
 
 def agree(first: Source, second: Source, one: Ranking, other: Ranking) -> SourcesAgreement:
@@ -79,7 +86,7 @@ def agree(first: Source, second: Source, one: Ranking, other: Ranking) -> Source
     )
 
 
-def rate_alike(systems: Sequence[str], frames: Sequence[RunFrame], aspect: str | None) -> ShownPairs | None:
+def rate_alike(systems: Sequence[str], frames: Sequence[RunFrame], aspect: str | None) -> Rated | None:
     """The preferences that ratings make; None where no aspect was rated in all runs, or no item in two."""
     try:
         return compare_ratings(systems, frames, aspect)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
 
 from saiten.core.messages import Message
-from saiten.core.ranking_table import write_ranking
+from saiten.core.ranking_table import HEADINGS, write_ranking
 from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.sentences import LANGUAGE
@@ -20,6 +20,7 @@ from saiten_server.platform.web.page import PageRoute, Project, render
 from saiten_server.preferences.rankings.service import RankingService
 from saiten_server.preferences.rankings.values import Leaderboard, Ranking, RankingRequest, Source
 from saiten_server.preferences.runs.service import PreferenceRunService
+from saiten_server.runs.summary import SYSTEM
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
@@ -43,11 +44,11 @@ COLUMNS = (
     mark("Strength"),
     mark("Interval"),
     mark("Possible ranks"),
-    mark("Wins"),
+    mark("Won"),  # "Wins" heads wins and losses on other pages
     mark("Losses"),
     mark("Ties"),
 )
-"""The headings of `write_ranking`."""
+"""What pages call the headings of `write_ranking`."""
 
 
 @router.get("")
@@ -60,7 +61,11 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
             project, BatchFilter(), after=None, limit=MOST_LISTED
         )
         named = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=200)
-        names = [*dict.fromkeys(batch.name for batch in named if batch.name is not None)][:MOST_LISTED]
+        systems: dict[str, set[str | None]] = {}
+        for batch in named:
+            if batch.name is not None:
+                systems.setdefault(batch.name, set()).add(batch.metadata.get(SYSTEM))
+        names = [name for name, found in systems.items() if len(found) > 1][:MOST_LISTED]
         return render(request, "preference_leaderboard.html", state="pick", runs=runs, names=names)
     found = await find_leaderboard(container, project, run, name)
     if isinstance(found, PendingComputation):
@@ -91,7 +96,9 @@ async def write_markdown(request: Request, container: Serving, project: Project)
     """The ranking as a table for a README."""
     ranking = await find_ranking(request, container, project)
     speech = speech_of(request)
-    text = write_ranking(ranking.model_dump(mode="json", context={LANGUAGE: speech.language}), speech.say)
+    named = dict(zip(HEADINGS, COLUMNS, strict=True))
+    told = ranking.model_dump(mode="json", context={LANGUAGE: speech.language})
+    text = write_ranking(told, lambda heading: speech.say(named[heading]))
     return Response(text, media_type="text/markdown; charset=utf-8")
 
 

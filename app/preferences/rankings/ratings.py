@@ -16,17 +16,22 @@ from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
 OVERALL = "overall"
 
 
-def compare_ratings(systems: Sequence[str], frames: Sequence[RunFrame], aspect: str | None) -> ShownPairs:
-    """A preference for each two runs and each item that both have a rating of: the higher one wins, equal ones tie.
-    Raises InvalidRequest where no two have. Which is called the first says nothing of an order."""
+def compare_ratings(systems: Sequence[str], frames: Sequence[RunFrame], aspect: str | None) -> tuple[ShownPairs, int]:
+    """A preference for each two runs and each item that both have a rating of: the higher one wins, equal ones tie; and
+    how many pairs are left out because their contexts differ. Raises InvalidRequest where no two runs have such an
+    item. Which is called the first says nothing of an order."""
     name = choose_aspect(frames, aspect)
     values = [frame.read(("aspect", name)) for frame in frames]
     keys = [frame.items * 64 + frame.candidates + 1 for frame in frames]
-    parts = []
+    parts, apart = [], 0
     for one, other in combinations(range(len(frames)), 2):
         rows = [np.flatnonzero(~np.isnan(values[number])) for number in (one, other)]
         first, second = keys[one][rows[0]], keys[other][rows[1]]
         common, mine, theirs = np.intersect1d(first, second, return_indices=True)
+        here, there = frames[one].contexts[rows[0][mine]], frames[other].contexts[rows[1][theirs]]
+        alike = (here == there) | (here == 0) | (there == 0)  # 0 where a context is not known
+        common, mine, theirs = common[alike], mine[alike], theirs[alike]
+        apart += int(np.sum(~alike))
         before, after = values[one][rows[0][mine]], values[other][rows[1][theirs]]
         choice = np.where(before > after, FIRST, np.where(before < after, SECOND, TIE))
         cluster = frames[one].clusters[rows[0][mine]]
@@ -36,7 +41,7 @@ def compare_ratings(systems: Sequence[str], frames: Sequence[RunFrame], aspect: 
     first, second, choice, item, cluster = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not len(first):
         raise InvalidRequest(Message("ranking-nothing-in-common"), pointer="/runs")
-    return ShownPairs(
+    pairs = ShownPairs(
         systems=tuple(systems),
         first=first,
         second=second,
@@ -45,6 +50,7 @@ def compare_ratings(systems: Sequence[str], frames: Sequence[RunFrame], aspect: 
         cluster=number_keys(np.unique(cluster, return_inverse=True)[1]),
         rater=np.full(len(first), NO_RATER),
     )
+    return pairs, apart
 
 
 def choose_aspect(frames: Sequence[RunFrame], aspect: str | None) -> str:

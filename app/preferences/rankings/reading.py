@@ -118,12 +118,13 @@ class PreferenceReader:
             raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
     def take_records(self, records: Sequence[Any], lines: Sequence[int]) -> None:
-        """Takes the records of those lines at once, where none has anything but names and a winner. Raises Unfit where
-        one has, or may have a fault; then nothing is taken."""
+        """Takes the records of those lines at once, where none has anything but names, a winner and lengths. Raises
+        Unfit where one has, or may have a fault; then nothing is taken."""
         plain = {"item", "dialogue", "a", "b", "winner", "rater"}
         columns = {field: [record.get(field) for record in records] for field in plain}
-        if any(not record.keys() <= plain for record in records):
+        if any(not record.keys() <= plain | {*LENGTHS} for record in records):
             raise Unfit(Message("read-one-by-one"))
+        lengths = self._subtract_lengths(records)
         for field, values in columns.items():
             kinds = {*map(type, values)}
             if not kinds <= ({str} if field in {"item", "a", "b", "winner"} else {str, type(None)}):
@@ -139,8 +140,27 @@ class PreferenceReader:
         for field in NAMES:
             known = self._known["system" if field in {"a", "b"} else field]
             self._columns[field].extend([known[value] if value else NO_RATER for value in columns[field]])
+        if lengths is not None:
+            column = self._numbers[LENGTH]
+            column.extend([nan] * (len(self._columns["winner"]) - len(column)))
+            column.extend(lengths)
         self._columns["winner"].extend(map(WINNERS.__getitem__, columns["winner"]))
         self._columns["line"].extend(lines)
+
+    def _subtract_lengths(self, records: Sequence[Any]) -> list[float] | None:
+        """The differences in length, NaN where a length is missing; None where all are. Raises Unfit where one is no
+        length, or there may be too many covariates."""
+        given = [[record.get(field) for record in records] for field in LENGTHS]
+        kinds = {*map(type, given[0]), *map(type, given[1])}
+        if kinds == {type(None)}:
+            return None
+        if not kinds <= {int, float, type(None)} or len(self._numbers) >= MOST_COVARIATES:
+            raise Unfit(Message("read-one-by-one"))
+        first, second = np.array(given, dtype=np.float64)
+        if np.any((first < 0) | (first > MOST_LENGTH) | (second < 0) | (second > MOST_LENGTH)):
+            raise Unfit(Message("read-one-by-one"))
+        found: list[float] = (first - second).tolist()
+        return found
 
     def finish(self) -> tuple[ShownPairs, list[Message]]:
         """What all records say, with what to know of it. Raises InvalidLines where a record does not fit, or where

@@ -42,6 +42,10 @@ MOST_INTERVALS = 2_000
 """Pairs of systems up to which each has the interval of its share: some tenths of a millisecond each."""
 
 
+SMALLEST_ERROR = 1e-9
+"""Of a strength: below it all clusters said the same, which tells nothing of how far others may be from it."""
+
+
 def rank_preferences(pairs: ShownPairs, request: RankingRequest, notes: Sequence[Message] = ()) -> Ranking:
     """The ranking that is asked for, of at least one look. Raises InvalidRequest where no one of those asked for
     answered."""
@@ -118,9 +122,9 @@ def tell_term(term: Term, sets: RankSets, alpha: float) -> TermFigure:
 
 
 def find_interval(one: int, sets: RankSets, alpha: float) -> Interval:
-    """The interval of a strength; None where clusters are too few, or one carries it."""
+    """The interval of a strength; None where clusters are too few, one carries it, or all say the same."""
     strength, error, freedom = (float(part[one]) for part in (sets.strengths, sets.errors, sets.freedom))
-    if isnan(strength) or sets.clusters < FEWEST_CLUSTERS or not freedom >= 1:
+    if isnan(strength) or sets.clusters < FEWEST_CLUSTERS or not freedom >= 1 or error < SMALLEST_ERROR:
         return None
     margin = find_quantile(freedom, alpha) * error
     return strength - margin, strength + margin
@@ -133,12 +137,7 @@ def tell_system(one: int, pairs: ShownPairs, sets: RankSets, outcomes: Floats, a
     if isnan(strength):
         undefined = dict.fromkeys(("strength", "interval"), tell_infinite(one, pairs, sets))
     elif interval is None:
-        few = sets.clusters < FEWEST_CLUSTERS
-        undefined["interval"] = (
-            Message("ranking-few-clusters", clusters=sets.clusters, needed=FEWEST_CLUSTERS)
-            if few
-            else Message("ranking-one-cluster-carries")
-        )
+        undefined["interval"] = tell_no_interval(one, sets)
     return RankedSystem(
         strength=None if isnan(strength) else strength,
         interval=interval,
@@ -151,6 +150,13 @@ def tell_system(one: int, pairs: ShownPairs, sets: RankSets, outcomes: Floats, a
     )
 
 
+def tell_no_interval(one: int, sets: RankSets) -> Message:
+    """Why a strength has no interval."""
+    if sets.clusters < FEWEST_CLUSTERS:
+        return Message("ranking-few-clusters", clusters=sets.clusters, needed=FEWEST_CLUSTERS)
+    return Message("ranking-no-spread" if sets.errors[one] < SMALLEST_ERROR else "ranking-one-cluster-carries")
+
+
 def tell_infinite(one: int, pairs: ShownPairs, sets: RankSets) -> Message:
     """Why a system has no strength."""
     if np.all(pairs.choice == TIE):
@@ -161,6 +167,8 @@ def tell_infinite(one: int, pairs: ShownPairs, sets: RankSets) -> Message:
         return Message("ranking-never-wins")
     if sets.never_loses[one]:
         return Message("ranking-never-loses")
+    if np.sum(sets.group == sets.group[one]) > 1:  # one dialogue holds what connects it, or only ties do
+        return Message("ranking-one-cluster-carries")
     return Message("ranking-one-sided")
 
 
@@ -275,3 +283,8 @@ def take_apart(pairs: ShownPairs, unit: str) -> ShownPairs:
     if unit == "dialogue":
         return pairs
     return replace(pairs, cluster=pairs.item if unit == "item" else np.arange(pairs.n))
+
+
+def tell_apart(count: int) -> list[Message]:
+    """What to say of so many pairs of responses whose contexts differ."""
+    return [Message("ranking-contexts-differ", pairs=count)] if count else []

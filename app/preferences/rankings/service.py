@@ -13,7 +13,7 @@ from saiten_server.core.signature import read_comparable
 from saiten_server.platform.capability import Ground
 from saiten_server.preferences.human.store import HumanPreferenceStore
 from saiten_server.preferences.rankings.values import Leaderboard, Ranking, RankingRequest
-from saiten_server.preferences.runs.service import name_systems
+from saiten_server.preferences.runs.service import name_systems, refuse_mismatch
 from saiten_server.preferences.store import PreferenceStore
 from saiten_server.preferences.values import ShownPair
 from saiten_server.runs.store.batches import BatchStore
@@ -88,7 +88,9 @@ class RankingService:
         """The looks of a preference run; raises InvalidRequest for an aspect that it does not compare."""
         aspect = aspect or plan.aspects[0]
         if aspect not in plan.aspects:
-            raise InvalidRequest(Message("ranking-aspect-missing", aspect=repr(aspect)), pointer="/aspect")
+            raise InvalidRequest(
+                Message("ranking-aspect-not-compared", aspect=aspect, names=", ".join(plan.aspects)), pointer="/aspect"
+            )
         return await self.preferences.read_looks(project, run, aspect)
 
     async def read_people(self, project: str, runs: Mapping[str, str]) -> list[ShownPair]:
@@ -167,11 +169,13 @@ class RankingService:
         return same[:MOST_RUNS]
 
     async def prepare_runs(self, project: str, runs: Sequence[Batch], request: RankingRequest) -> RankingWork:
-        """The ranking of runs by their ratings of an aspect, item by item."""
+        """The ranking of runs by their ratings of an aspect, item by item. Raises SignatureMismatch."""
         for run in runs[1:]:
             if run.rubric_name != runs[0].rubric_name:
                 named = Message("ranking-rubrics-differ", first=runs[0].rubric_name, second=run.rubric_name)
                 raise InvalidRequest(named, pointer="/runs")
+        if not request.allow_signature_mismatch:
+            refuse_mismatch(runs)
         if sum(run.counts.total for run in runs) > MOST_RUN_RESULTS:
             raise InvalidRequest(
                 Message("ranking-batches-most", most=len(runs), results=MOST_RUN_RESULTS), pointer="/runs"
@@ -180,10 +184,10 @@ class RankingService:
 
         def work() -> Ranking:
             from saiten_server.preferences.rankings.ratings import compare_ratings
-            from saiten_server.preferences.rankings.report import rank_preferences, take_apart
+            from saiten_server.preferences.rankings.report import rank_preferences, take_apart, tell_apart
 
-            pairs = compare_ratings(name_systems(runs), frames, request.aspect)
-            return rank_preferences(take_apart(pairs, request.clusters), request)
+            pairs, apart = compare_ratings(name_systems(runs), frames, request.aspect)
+            return rank_preferences(take_apart(pairs, request.clusters), request, tell_apart(apart))
 
         return work
 

@@ -46,6 +46,9 @@ class RankingRequest(Value):
     aspect: Id | None = Field(
         default=None, description="which aspect of runs: by default `overall`, or the first that all have"
     )
+    allow_signature_mismatch: bool = Field(
+        default=False, description="also rank `runs` that were not rated in the same way"
+    )
     penalty: Annotated[Finite, Field(ge=0, le=1e6)] = Field(
         default=0.0,
         description="the precision of a normal prior around 0: above 0 every system has a finite strength, which is "

@@ -78,7 +78,8 @@ RESULTS = {
     },
 }
 EVENTS = {
-    "description": "`progress`, and at the end `completed`, `cancelled` or `erased`; the data is the run as JSON",
+    "description": "`progress`, and at the end `completed`, `cancelled` or `erased`; the data is the run as JSON, "
+    "without `pairs`",
     "content": {"text/event-stream": {"schema": {"description": "server-sent events, as of a batch"}}},
 }
 
@@ -254,9 +255,12 @@ async def read_preference_results(
     after: Annotated[int, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
     limit: Annotated[int | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
     texts: Annotated[bool, Query(description="each result with both texts, where their runs still have them")] = False,
+    excel: Annotated[bool, Query(description="CSV begins with the mark by which Excel knows UTF-8")] = False,
 ) -> Response:
     """The results so far, in order, as a stream. All pairs of one item follow each other."""
-    refuse_other_queries(request, "format", "after", "limit", "texts")
+    refuse_other_queries(request, "format", "after", "limit", "texts", "excel")
+    if excel and written_as != "csv":
+        raise InvalidRequest(Message("goes-with-csv"), pointer="/query/excel")
     if texts and written_as == "csv":
         raise InvalidRequest(Message("texts-with-ndjson"), pointer="/query/texts")
     service, project = runs_of(container), request.state.project
@@ -265,7 +269,7 @@ async def read_preference_results(
     headers: dict[str, str] = {"X-Batch-Status": run.status}
     if written_as == "csv":
         headers["Content-Disposition"] = f'attachment; filename="{run.id}.csv"'
-        table = stream_pair_table(pages, run.pairs)
+        table = stream_pair_table(pages, run.pairs, excel=excel)
         return StreamingResponse(table, headers=headers, media_type="text/csv; charset=utf-8; header=present")
     pages = service.pairs.add_texts(run_id, cut_pages(pages)) if texts else pages
     language = language_of(request)
@@ -299,7 +303,8 @@ async def follow_preference_run(
         Header(alias="Last-Event-ID", description="the last event that was received; after an end the answer is 204"),
     ] = None,
 ) -> Response:
-    """`progress` with the run at once and at every change; at the end `completed`, `cancelled` or `erased`."""
+    """`progress` with the run, without `pairs`, at once and at every change; at the end `completed`, `cancelled` or
+    `erased`."""
     if last_event_id in ENDS:
         return Response(status_code=204)
     project: str = request.state.project

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
@@ -53,8 +54,13 @@ async def stream_pairs(
         yield "".join(COMPACT.encode(line) + "\n" for line in said).encode()
 
 
-async def stream_pair_table(pages: AsyncIterable[Sequence[Result]], plan: PairPlan) -> AsyncIterator[bytes]:
-    """The header, then one row a result, as RFC 4180 has it; formulas are defused."""
+async def stream_pair_table(
+    pages: AsyncIterable[Sequence[Result]], plan: PairPlan, *, excel: bool = False
+) -> AsyncIterator[bytes]:
+    """The header, then one row a result, as RFC 4180 has it; formulas are defused. For Excel it begins with the mark by
+    which that knows UTF-8."""
+    if excel:
+        yield codecs.BOM_UTF8
     own = ("preference", "strength", "first_shown", "second_shown", "position_dependent", "missing")
     fixed = ("item", "position", "candidate", "first", "second", "status")
     named = [name if one == "preference" else f"{name}.{one}" for name in plan.aspects for one in own]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -153,6 +154,64 @@ async def test_runs_are_ranked_by_their_ratings(client: httpx.AsyncClient) -> No
     assert unknown.status_code == 422
     missing = await ask(client, {"runs": [runs[0], "ba_none"]})
     assert missing.status_code == 404
+
+
+async def post_run(client: httpx.AsyncClient, system: str, contexts: Sequence[int], **more: Any) -> str:
+    """The id of a completed run, whose item of each number has the context of that place in `contexts`."""
+    items = [
+        make_item(number, id=f"i{number}", context=make_context(context), response=f"はい、{system}です。")
+        for number, context in enumerate(contexts)
+    ]
+    body = {"name": "nightly", "metadata": {"system": system}, "items": items, **more}
+    answer = await client.post("/v1/batches", json=body)
+    assert answer.status_code == 202, answer.text
+    run = str(answer.json()["id"])
+    await wait_for(client, [run])
+    return run
+
+
+async def test_runs_that_were_not_rated_alike_are_refused(client: httpx.AsyncClient) -> None:
+    runs = [await post_run(client, "a", range(10)), await post_run(client, "b", range(10), rubric="ja-dialogue@1")]
+    assert (await ask(client, {"runs": runs})).status_code in {409, 422}
+    runs[1] = await post_run(client, "c", range(10), judge={"samples": 3})
+    refused = await ask(client, {"runs": runs}, **{"Accept-Language": "ja"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "signature-mismatch")
+    taken = await ask(client, {"runs": runs, "allow_signature_mismatch": True})
+    assert taken.status_code == 200, taken.text
+
+
+async def test_items_whose_contexts_differ_are_left_out(client: httpx.AsyncClient) -> None:
+    first = await post_run(client, "a", range(10))
+    some = (await ask(client, {"runs": [first, await post_run(client, "b", range(4, 14))]})).json()
+    assert "detail" in some
+    assert some["status"] == 422
+    half = await post_run(client, "c", [*range(5), *range(25, 30)])
+    found = (await ask(client, {"runs": [first, half]})).json()
+    assert found["looks"] == 5
+    assert any("5" in note and "contexts" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("by", ["judge", "people"])
+async def test_lengths_of_pairs_that_were_seen_in_one_order(client: httpx.AsyncClient, by: str) -> None:
+    more = {} if by == "judge" else {"rater": "r1"}
+    records = [
+        {"item": f"i{n}", "a": "x", "b": "y", "winner": WINNERS[n % 3], "length_a": n % 7, "length_b": n % 5, **more}
+        for n in range(30)
+    ]
+    answer = await ask(client, {"data": records})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["length_effect"] is not None
+
+
+async def test_a_system_that_only_wins_and_ties_has_a_rank_and_no_strength(client: httpx.AsyncClient) -> None:
+    records = [{"item": f"i{n}", "a": "x", "b": "y", "winner": "a" if n < 20 else "tie"} for n in range(30)]
+    for ties in ("davidson", "ordinal"):
+        answer = await ask(client, {"data": records, "ties": ties})
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert [one["strength"] for one in found["systems"].values()] == [None, None]
+        assert [one["rank_interval"] for one in found["systems"].values()] == [[1, 1], [2, 2]]
+        assert found["resolved"][0]["better"] == "x"
 
 
 async def wait_for(client: httpx.AsyncClient, runs: list[str]) -> None:

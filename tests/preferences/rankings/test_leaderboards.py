@@ -55,6 +55,13 @@ async def test_what_is_not_there_is_said(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/leaderboards", params={"name": "a", "alpha": "1"})).status_code == 422
 
 
+async def test_an_aspect_that_no_run_has_is_refused(client: httpx.AsyncClient) -> None:
+    for system in ("bot-a", "bot-b"):
+        await post_system(client, system)
+    answer = await client.get("/v1/leaderboards", params={"name": "nightly", "aspect": "grace"})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/query/aspect")
+
+
 async def test_the_page_shows_ranks_and_who_beats_whom(tmp_path: Path) -> None:
     async with FakeOpenAI(answer_with(prefer_longer)) as fake, serving(tmp_path, **judged_by(fake)) as client:
         run = await run_all(client)
@@ -74,6 +81,10 @@ async def test_the_page_shows_ranks_and_who_beats_whom(tmp_path: Path) -> None:
         markdown = await client.get(f"/leaderboard/preferences.md?preference_run={run}")
         assert markdown.headers["content-type"].startswith("text/markdown")
         assert "| 1 | bot-a |" in markdown.text
+        japanese = await client.get(
+            f"/leaderboard/preferences.md?preference_run={run}", headers={"Accept-Language": "ja"}
+        )
+        assert "| 勝ち | 負け | 引き分け |" in japanese.text
         picture = await client.get(f"/leaderboard/preferences.svg?preference_run={run}")
         assert picture.text.startswith("<svg")
         assert (await client.get("/leaderboard/preferences?preference_run=pf_none")).status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -110,6 +111,11 @@ async def get_csv(client: httpx.AsyncClient, run_id: str) -> str:
     """The run's table."""
     answer = await client.get(f"/v1/preference-runs/{run_id}/results", params={"format": "csv"})
     assert answer.status_code == 200, answer.text
+    for_excel = {"format": "csv", "excel": "true"}
+    marked = await client.get(f"/v1/preference-runs/{run_id}/results", params=for_excel)
+    assert marked.content == codecs.BOM_UTF8 + answer.content
+    lines = await client.get(f"/v1/preference-runs/{run_id}/results", params={"excel": "true"})
+    assert lines.status_code == 422
     return answer.text
 
 
