@@ -31,13 +31,15 @@ class Score(Value):
 
 
 class SentScores(Value):
-    """The result of one conversation. `session` is null where its name is that of a trace."""
+    """The result of one conversation. `session` is null where its name is that of a trace; `response` is the id that the
+    bot's model gave its last answer, null where its span tells none."""
 
     evaluation: str
     monitor: str
     session: str | None
     trace_id: str | None
     span_id: str | None
+    response: str | None = None
     scored_at: datetime
     scores: tuple[Score, ...] = Field(strict=False)
 
