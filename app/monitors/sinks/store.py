@@ -92,8 +92,8 @@ class OutboxStore:
         self._engine = engine
 
     async def take(self, now: datetime, limit: int) -> list[Waiting]:
-        """What is due, the oldest first, which is left to the caller for `SENDING`; nothing for sinks that pause, and of
-        one that failed the last time a single piece, to see whether it answers again."""
+        """What is due, the oldest first, which is left to the caller for `SENDING`; nothing for sinks that pause, and a
+        single piece for one that failed the last time, to see whether it answers again."""
         open_ones = or_(sinks.closed_until.is_(None), sinks.closed_until <= now)
         query = (
             select(outbox.id, outbox.monitor_id, outbox.sink, outbox.body, monitors.c.options, sinks.failures)
@@ -146,11 +146,8 @@ class OutboxStore:
             failures, until = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one()
             is_closed = until is not None and until > now
             wait = timedelta(0) if is_closed else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 20))
-            closed = now + min(LONGEST_PAUSE, max(wait, pause or wait))
-            values = {
-                "failures": failures + (not is_closed),
-                "closed_until": max(until, closed) if is_closed else closed,
-            }
+            closed = max(now + min(LONGEST_PAUSE, max(wait, pause or wait)), until or now)
+            values = {"failures": failures + (not is_closed), "closed_until": closed}
             await connection.execute(update(monitor_sinks).where(this).values(values))
             await connection.execute(update(monitor_outbox).where(outbox.id == one.id).values(due_at=now))
 

@@ -31,8 +31,8 @@ class Score(Value):
 
 
 class SentScores(Value):
-    """The result of one conversation. `session` is null where its name is that of a trace; `response` is the id that the
-    bot's model gave its last answer, null where its span tells none."""
+    """The result of one conversation. `session` is null where its name is that of a trace; `response` is the id that
+    the bot's model gave its last answer, null where its span tells none."""
 
     evaluation: str
     monitor: str
