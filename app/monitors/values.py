@@ -249,12 +249,14 @@ class MeasureState(Value):
 
     measure: str = Field(description="an aspect, `faulty_turns` or `finding:CODE`")
     state: AlarmState = Field(description="`not-enough` data, `ok`, or `alarm`: worse")
-    difference: float | None = None
+    difference: float | None = Field(
+        default=None, description="from the reference: of the mean rating, or of system turns per 100"
+    )
     interval: Interval = None
     since: datetime | None = Field(
         default=None, description="the beginning of the day from which on the difference is taken"
     )
-    n: int = 0
+    n: int = Field(default=0, description="conversations since then")
     looked_at: datetime | None = Field(default=None, description="when it was last looked at")
 
 

@@ -69,7 +69,7 @@ async def fill(url: str) -> str:
             ],
         ),
         ("ja", ["新しい対話", "特に悪い対話", "警報", "抽出した対話 1 件"]),
-        ("ko", ["최신 대화", "가장 나쁜 대화", "경보", "추출한 대화 1건"]),
+        ("ko", ["최신 대화", "특히 나쁜 대화", "경보", "추출한 대화 1건"]),
     ],
 )
 async def test_a_monitor_with_its_alarms_windows_and_newest_conversations(

@@ -14,7 +14,7 @@ from pydantic import Field
 from saiten.core.messages import LANGUAGES, Message
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
 from saiten_server.core.model import Value, digest
-from saiten_server.monitors.values import Alarm, Monitor, MonitorOptions, Sink
+from saiten_server.monitors.values import FAULTY, Alarm, Monitor, MonitorOptions, Sink
 
 BACKLOG = 10_000
 """What may wait for one sink; beyond that the oldest is given up, and counted."""
@@ -97,7 +97,7 @@ def tell_alarm(sent: SentAlarm) -> dict[str, str]:
     message = Message(
         f"alarm-{sent.event}",
         name=sent.name,
-        measure=alarm.measure,
+        measure=Message("measure-faulty-turns") if alarm.measure == FAULTY else alarm.measure,
         since=alarm.since.date().isoformat(),
         difference=alarm.difference,
         low=low,
