@@ -98,7 +98,7 @@ def nest_resource() -> bytes:
     for _ in range(40):
         value = AnyValue(array_value=ArrayValue(values=[value]))
     request.resource_spans[0].resource.attributes.append(KeyValue(key="deep", value=value))
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 BAD: dict[str, tuple[bytes, dict[str, str], int]] = {

@@ -177,7 +177,8 @@ def test_a_clock_that_is_days_ahead_is_not_believed() -> None:
 
 
 def test_the_models_id_of_an_answer_is_kept() -> None:
-    found = read([chat(["席は？"], "あります", **{"gen_ai.response.id": "chatcmpl-1"})])
+    named: dict[str, Any] = {"gen_ai.response.id": "chatcmpl-1"}
+    found = read([chat(["席は？"], "あります", **named)])
     assert [turn.response_id for turn in found.turns] == [None, "chatcmpl-1"]
 
 
