@@ -156,7 +156,9 @@ class Monitor(Value):
         default=0, description="how often the rates are halved today, so that the budget lasts; 0: not thinned"
     )
     spent_usd_today: float | None = Field(default=0.0, description="null where the price of a result is not known")
-    sinks: Annotated[tuple[SinkState, ...], listed()] = Field(default=(), description="what became of what was sent")
+    sinks: Annotated[tuple[SinkState, ...], listed()] = Field(
+        default=(), description="what became of what was sent; empty in a list of monitors"
+    )
 
 
 class MeasureValue(Value):

@@ -3412,7 +3412,7 @@ class Monitor(Answer):
     spent_usd_today: float | None = 0.0
     """null where the price of a result is not known"""
     sinks: Sequence[SinkState] = ()
-    """what became of what was sent"""
+    """what became of what was sent; empty in a list of monitors"""
 
 
 class Monitors(Answer):

@@ -68,6 +68,7 @@ async def state(bench: MonitorBench, monitor_id: str) -> SinkState:
 
 async def test_a_result_is_sent_once_with_the_operators_key(bench: MonitorBench) -> None:
     monitor = await bench.make(send_to=[SINK, HOOK])
+    assert [(one.kind, one.waiting) for one in monitor.sinks] == [("phoenix", 0), ("webhook", 0)]
     await score_some(bench, "a")
     receiver = Receiver()
     assert await send(bench, receiver) == 1
