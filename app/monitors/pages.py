@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from saiten_server.core.conversation import FINDING
 from saiten_server.core.rubric import Rubric
 from saiten_server.monitors.service import MonitorService
-from saiten_server.monitors.values import FAULTY, MeasureState, Monitor
+from saiten_server.monitors.values import MeasureState, Monitor
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, render
@@ -58,7 +57,6 @@ async def show_monitor_page(request: Request, container: Serving, project: Proje
         aspects=list_shown(rubric, monitor),
         state_names=STATES,
         outcomes=OUTCOMES,
-        is_rate=is_rate,
         on=[one for one in alarms if one.resolved_at is None],
     )
 
@@ -70,11 +68,6 @@ def list_shown(rubric: Rubric | None, monitor: Monitor) -> list[str]:
     if chosen:
         return [name for name in known if name in chosen]
     return [name for name in known if name == "overall"] or known[:1]
-
-
-def is_rate(measure: str) -> bool:
-    """Whether it is a rate of system turns, shown per 100."""
-    return measure == FAULTY or measure.startswith(FINDING)
 
 
 def rank_state(state: MeasureState) -> tuple[int, str]:

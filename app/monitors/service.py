@@ -63,7 +63,7 @@ class MonitorService:
         made = StoredMonitor(monitor, project, secrets.token_hex(32), epoch=1, api_key=api_key)
         await self.store.create(made)
         await self._set_rules(project)
-        return monitor
+        return await self.show(project, monitor.id)
 
     async def change(self, project: str, monitor_id: str, changes: MonitorChange) -> Monitor:
         """Changes the options that are given, as a new version."""

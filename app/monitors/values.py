@@ -156,7 +156,9 @@ class Monitor(Value):
         default=0, description="how often the rates are halved today, so that the budget lasts; 0: not thinned"
     )
     spent_usd_today: float | None = Field(default=0.0, description="null where the price of a result is not known")
-    sinks: Annotated[tuple[SinkState, ...], listed()] = Field(default=(), description="what became of what was sent")
+    sinks: Annotated[tuple[SinkState, ...], listed()] = Field(
+        default=(), description="what became of what was sent; empty in a list of monitors"
+    )
 
 
 class MeasureValue(Value):
@@ -249,12 +251,14 @@ class MeasureState(Value):
 
     measure: str = Field(description="an aspect, `faulty_turns` or `finding:CODE`")
     state: AlarmState = Field(description="`not-enough` data, `ok`, or `alarm`: worse")
-    difference: float | None = None
+    difference: float | None = Field(
+        default=None, description="from the reference: of the mean rating, or of system turns per 100"
+    )
     interval: Interval = None
     since: datetime | None = Field(
         default=None, description="the beginning of the day from which on the difference is taken"
     )
-    n: int = 0
+    n: int = Field(default=0, description="conversations since then")
     looked_at: datetime | None = Field(default=None, description="when it was last looked at")
 
 

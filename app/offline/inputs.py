@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from saiten.core.messages import Message
-from saiten.core.plain_text import clean, clip
+from saiten.core.plain_text import clean, printable
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.core.rubric import Unit
@@ -24,6 +24,7 @@ AT_ONCE = 16
 """Footers that are read at once: on object storage each takes a tenth of a second."""
 
 MOST_REASON = 200
+MOST_PATH = 1_024
 
 
 class Block(NamedTuple):
@@ -88,7 +89,9 @@ class Source:
         root = path.partition("*")[0] if "*" in path else path
         files = sorted(one for one in found if is_input(one) and not is_hidden(one.removeprefix(root)))
         if not files:
-            raise InvalidRequest(Message("offline-no-files", url=clip(self.url), endings=", ".join(PARQUET + NDJSON)))
+            raise InvalidRequest(
+                Message("offline-no-files", url=show_path(self.url), endings=", ".join(PARQUET + NDJSON))
+            )
         return files
 
     def _list_blocks(self, path: str) -> list[Block]:
@@ -180,7 +183,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise InvalidRequest(Message("offline-url", url=clip(url), reason=explain(error))) from error
+        raise InvalidRequest(Message("offline-url", url=show_path(url), reason=explain(error))) from error
     return filesystem, path
 
 
@@ -195,7 +198,7 @@ class naming:  # noqa: N801 - a context, called as a function
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, SaitenError):
-            message = Message("offline-block-unreadable", where=clip(self._name), reason=explain(error))
+            message = Message("offline-block-unreadable", where=show_path(self._name), reason=explain(error))
             raise InvalidRequest(message) from error
 
 
@@ -203,6 +206,11 @@ def explain(error: BaseException) -> str:
     """What an error of a storage or of a library says, on one line."""
     said = getattr(error, "strerror", None) or str(error)
     return " ".join(clean(f"{type(error).__name__}: {said}").split())[:MOST_REASON]
+
+
+def show_path(path: str) -> str:
+    """A path or an address as messages name it: its end tells files of a folder apart, and so it is whole."""
+    return printable(path[:MOST_PATH])
 
 
 def is_input(path: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saiten.core.messages import Message
-from saiten.core.plain_text import clip
+from saiten.core.plain_text import clip, printable
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import RUBRIC_PATTERN
 from saiten_server.offline.columns import ASPECT, COMPOSITE, REQUIRED, RESULT
@@ -28,6 +28,7 @@ HIDDEN = (".", "_")
 """How names of files begin that hold no rows: `_SUCCESS`, and those that are not whole yet."""
 
 MOST_FILES = 100_000
+MOST_REASON = 200
 MOST_ROWS = 2**31 - 1
 """Positions have 32 bits."""
 
@@ -209,7 +210,7 @@ def named(name: str, group: int | None = None) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, ImportError) as error:
-        why = clip((str(error) or type(error).__name__).splitlines()[0])
+        why = printable((str(error) or type(error).__name__).splitlines()[0][:MOST_REASON])
         if group is None:
             raise InvalidRequest(Message("frame-file-unreadable", name=name, why=why)) from None
         raise InvalidRequest(Message("frame-group-unreadable", name=name, group=group, why=why)) from None

@@ -22,30 +22,57 @@ PersonalKind = Literal["email", "phone", "number", "name"]
 COVERS: dict[PersonalKind, str] = {kind: f"[{kind}]" for kind in ("email", "phone", "number", "name")}
 """What stands in the place of each kind."""
 
-# Full-width forms and the many dashes become ASCII one for one, so that places stay.
+# Full-width forms, the many dashes, dots and blanks become ASCII one for one, so that places stay.
 NARROW = {0x3000: " "} | {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
-DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−－ー"), "-")
+SEPARATORS = (
+    dict.fromkeys(map(ord, "‐‑‒–—―−－ー─━㇐ㅡ﹣"), "-")
+    | dict.fromkeys(map(ord, "·・･‧∙•"), ".")
+    | dict.fromkeys(map(ord, "〜∼"), "~")
+    | dict.fromkeys(map(ord, "\t\xa0\xad\u2002\u2003\u2009\u200b\u200c\u200d\u202f\u2060\ufeff"), " ")
+)
 
-HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}"
-EMAIL = re.compile(rf"(?<![A-Za-z0-9._%+-])[A-Za-z0-9_%+-][A-Za-z0-9._%+-]{{0,63}}@{HOST}(?![A-Za-z0-9])")
-GAP = r"(?:[-. ]|\) ?|-\(|\)-| - )"
+LABEL = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
+HOST = rf"(?:[{LABEL}](?:[{LABEL}-]{{0,61}}[{LABEL}])?\.){{1,8}}[A-Za-z]{{2,24}}"
+AT = r"(?: ?@ ?| ?[(\[]at[)\]] ?)"
+EMAIL = re.compile(rf"(?<![A-Za-z0-9._%+-])[A-Za-z0-9_%+-][A-Za-z0-9._%+'-]{{0,63}}{AT}{HOST}(?![A-Za-z0-9])", re.ASCII)
+GAP = r"[-.\ _/~()]{1,4}"
+SPOKEN = r"[-.\ _/~()の、,]{1,4}"
 PHONES = re.compile(
-    rf"""(?<![\d.,:/]) (?:
-      \+\d{{1,3}}{GAP}? \(?\d{{1,4}}\)? (?:{GAP}?\d{{2,4}}){{2,3}}
-    | 00(?:81|82){GAP}? \d{{1,3}} (?:{GAP}?\d{{3,4}}){{2}}
+    rf"""(?<!\d) (?<!\d[-.,:/]) (?<![A-Za-z]/) (?:
+      \+\d{{1,3}}(?:{GAP})? \d{{1,4}} (?:(?:{GAP})?\d{{2,4}}){{2,3}}
+    | (?:00[12]?|010)(?:{GAP})?8[12](?:{GAP})?(?:0{GAP})?\d{{1,3}}(?:(?:{GAP})?\d{{3,4}}){{2}}
+    | 8[12]-\d{{1,3}}-\d{{3,4}}-\d{{4}}
     | \(?0\d{{1,4}}{GAP}\d{{1,4}}{GAP}\d{{3,4}}
+    | 0(?:[5789]0|1[016789]){SPOKEN}\d{{3,4}}{SPOKEN}\d{{4}}
     | 0[5789]0{GAP}\d{{8}}
+    | 0[5789]0\d{{4}}{GAP}\d{{4}}
     | 01[016789]{GAP}\d{{7,8}}
+    | 01[016789]\d{{3,4}}{GAP}\d{{4}}
+    | 0(?:\ \d){{9,10}}
+    | 050\d{{9}}
     | 0\d{{9,10}}
     | 02\d{{7,8}}
-    ) (?![\d]) (?!-\d)""",
+    ) (?!\d) (?!-\d)""",
     re.VERBOSE,
 )
-BEFORE, AFTER = r"(?<!\d)(?<!\d[-.])", r"(?![- ]?\d)"
-CARD = re.compile(rf"{BEFORE}\d(?:[ -]?\d){{12,18}}{AFTER}")
-MY_NUMBER = re.compile(rf"{BEFORE}(\d{{4}})[- ]?(\d{{4}})[- ]?(\d{{4}}){AFTER}")
-RESIDENT = re.compile(rf"{BEFORE}(\d{{6}})( ?- ?| )?(\d{{7}}){AFTER}")
-ISSUERS = re.compile(r"4|5[1-5]|2[2-7]|3[47]|35|30[0-5]|3[689]|6(?:011|4[4-9]|5|2|0)")
+INTERNATIONAL = re.compile(r"\+|00|8[12]-|010[^\d]?8[12]\D")
+BEFORE, AFTER = r"(?<!\d)(?<!\d[-.])", r"(?!\d)(?!-\d)"
+PART = r"[-. ]{1,3}"
+CARD = re.compile(
+    rf"{BEFORE}(?:\d{{14,19}}|\d{{4}}(?:{PART}\d{{4}}){{3}}|\d{{4}}{PART}\d{{6}}{PART}\d{{4,5}}|\d(?: \d){{13,18}})"
+    rf"{AFTER}"
+)
+PARCEL = re.compile(
+    r"(?:伝票|追跡|合わ?せ|注文|送り状|予約|荷物|송장|주문|예약|접수) ?(?:番号|번호|no\.?)\D{0,6}\Z", re.IGNORECASE
+)
+"""What stands before a number of 12 digits that is no person's, though a check digit fits."""
+
+MY_NUMBER = re.compile(rf"{BEFORE}(\d{{4}})[-. ]{{0,3}}(\d{{4}})[-. ]{{0,3}}(\d{{4}})(?![-. ]{{0,3}}\d)")
+RESIDENT = re.compile(rf"{BEFORE}(\d{{6}})([-. ]{{1,3}})?(\d{{7}}){AFTER}")
+ISSUERS = re.compile(
+    r"3(?:0[0-5]|[689])\d*|3[47]\d{13}|(?:4|5[1-5]|2[2-7]|35|9[45])(?:\d{14}|\d{15})(?:\d{3})?|6(?:011|4[4-9]|5|2|0)\d*"
+)
+"""How the numbers begin that card networks issue, with their lengths; 94 and 95 are Korea's own."""
 
 KOREAN_NAME = re.compile(
     r"(?<![가-힣])(?:남궁|황보|제갈|선우|[김이박최정강조윤장임한오서신권황안송류전홍고문양손배백허유남심노하곽성차주우구나민진지엄채원천방공현함변염여추도소석선설마길연위표명기반왕금옥육인맹제모탁국어은편용])"
@@ -119,14 +146,15 @@ def hide_personal(text: str, kinds: Collection[str]) -> str:
 
 
 def narrow(text: str) -> str:
-    """The text with ASCII in place of full-width forms and dashes, of the same length."""
-    return text.translate(NARROW | DASHES)
+    """The text with ASCII in place of full-width forms, dashes, dots and blanks, of the same length."""
+    return text.translate(NARROW | SEPARATORS)
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
     """The places of e-mail addresses."""
-    if "@" in text or "＠" in text:
-        for found in EMAIL.finditer(text.translate(NARROW)):
+    plain = text.translate(NARROW)
+    if "@" in plain or "at" in plain:
+        for found in EMAIL.finditer(plain):
             yield found.span()
 
 
@@ -134,15 +162,15 @@ def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """The places of telephone numbers of Japan and Korea, and of others with a country code."""
     for found in PHONES.finditer(narrow(text)):
         digits = re.sub(r"\D", "", found[0])
-        if is_phone(digits, international=found[0].startswith(("+", "00"))):
+        if is_phone(digits, international=INTERNATIONAL.match(found[0]) is not None):
             yield found.span()
 
 
 def is_phone(digits: str, *, international: bool) -> bool:
-    """Whether so many digits make a telephone number: 9 only in Seoul, 10 and 11 elsewhere."""
+    """Whether so many digits make a telephone number: 9 only in Seoul, 12 only with 050x, 10 and 11 else."""
     if international:
         return 9 <= len(digits.lstrip("0")) <= 15
-    return len(digits) in {10, 11} or (len(digits) == 9 and digits.startswith("02"))
+    return len(digits) in {10, 11} or (len(digits), digits[:2]) == (9, "02") or (len(digits), digits[:3]) == (12, "050")
 
 
 def find_numbers(text: str) -> Iterator[tuple[int, int]]:
@@ -150,14 +178,18 @@ def find_numbers(text: str) -> Iterator[tuple[int, int]]:
     plain = narrow(text)
     found = [one.span() for one in RESIDENT.finditer(plain) if is_resident(one[1] + one[3], written=bool(one[2]))]
     found += [one.span() for one in CARD.finditer(plain) if is_card(re.sub(r"\D", "", one[0]))]
-    found += [one.span() for one in MY_NUMBER.finditer(plain) if is_my_number("".join(one.groups()))]
+    found += [
+        one.span()
+        for one in MY_NUMBER.finditer(plain)
+        if is_my_number("".join(one.groups())) and not PARCEL.search(plain[max(0, one.start() - 16) : one.start()])
+    ]
     yield from sorted(found, key=lambda span: (span[0], -span[1]))
 
 
 def is_card(digits: str) -> bool:
     """Whether a card network issues such numbers, and the check digit fits (Luhn, ISO/IEC 7812)."""
     doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
-    return ISSUERS.match(digits) is not None and sum(one - 9 * (one > 9) for one in doubled) % 10 == 0
+    return ISSUERS.fullmatch(digits) is not None and sum(one - 9 * (one > 9) for one in doubled) % 10 == 0
 
 
 def is_my_number(digits: str) -> bool:

@@ -792,13 +792,13 @@ class MeasureState(Answer):
     state: str
     """`not-enough` data, `ok`, or `alarm`: worse"""
     difference: float | None = None
-    """English minus source by aspect, null where either is unrated"""
+    """from the reference: of the mean rating, or of system turns per 100"""
     interval: tuple[float, float] | None = None
     """95 %: the lower and the upper end"""
     since: datetime | None = None
     """the beginning of the day from which on the difference is taken"""
     n: int = 0
-    """how many values the figures are of"""
+    """conversations since then"""
     looked_at: datetime | None = None
     """when it was last looked at"""
 
@@ -3418,7 +3418,7 @@ class Monitor(Answer):
     spent_usd_today: float | None = 0.0
     """null where the price of a result is not known"""
     sinks: Sequence[SinkState] = ()
-    """what became of what was sent"""
+    """what became of what was sent; empty in a list of monitors"""
 
 
 class Monitors(Answer):

@@ -18,6 +18,7 @@ from tests.support.live import MonitorBench, make_live
 from tests.support.serving import serving
 
 PAGE = {"Accept": "text/html"}
+FOUND = {"en": "repetition", "ja": "繰り返し", "ko": "반복"}
 
 
 async def read(client: httpx.AsyncClient, path: str, language: str = "en") -> str:
@@ -33,7 +34,7 @@ async def fill(url: str) -> str:
         monitor = await bench.make(
             name="<窓口>", alarm={"aspects": ["overall"]}, send_to=[{"kind": "phoenix", "url": "http://sink.example"}]
         )
-        bench.live.close(make_live("a & b", "はい。", "はい。", project="default"))
+        bench.live.close(make_live("a & b", *["うん、まあいいんじゃないでしょうか。"] * 3, project="default"))
         await bench.work.do_round()
         await bench.score(3.0, faulty=1)
         await bench.work.do_round()
@@ -69,7 +70,7 @@ async def fill(url: str) -> str:
             ],
         ),
         ("ja", ["新しい対話", "特に悪い対話", "警報", "抽出した対話 1 件"]),
-        ("ko", ["최신 대화", "가장 나쁜 대화", "경보", "추출한 대화 1건"]),
+        ("ko", ["최신 대화", "특히 나쁜 대화", "경보", "추출한 대화 1건"]),
     ],
 )
 async def test_a_monitor_with_its_alarms_windows_and_newest_conversations(
@@ -82,6 +83,7 @@ async def test_a_monitor_with_its_alarms_windows_and_newest_conversations(
         assert "&lt;窓口&gt;" in page
         assert "a &amp; b" in page
         assert "<窓口>" not in page
+        assert f'warn">{FOUND[language]}<' in page
         listed = await read(client, "/monitors", language)
         assert f'href="/monitors/{monitor_id}"' in listed
 

@@ -68,6 +68,7 @@ async def state(bench: MonitorBench, monitor_id: str) -> SinkState:
 
 async def test_a_result_is_sent_once_with_the_operators_key(bench: MonitorBench) -> None:
     monitor = await bench.make(send_to=[SINK, HOOK])
+    assert [(one.kind, one.waiting) for one in monitor.sinks] == [("phoenix", 0), ("webhook", 0)]
     await score_some(bench, "a")
     receiver = Receiver()
     assert await send(bench, receiver) == 1
@@ -97,9 +98,24 @@ async def test_a_dead_sink_is_left_alone_for_longer_each_time_and_loses_nothing(
     bench.clock.move(4)
     assert await send(bench, dead) == 0
     bench.clock.move(60)
-    assert await send(bench, Receiver()) == 3
+    assert [await send(bench, Receiver()), await send(bench, Receiver())] == [1, 2]
     found = await state(bench, monitor.id)
     assert (found.waiting, found.sent) == (0, 3)
+
+
+async def test_what_fails_together_counts_once_and_one_piece_asks_whether_the_sink_is_back(bench: MonitorBench) -> None:
+    monitor = await bench.make(send_to=[SINK])
+    await score_some(bench, *"abcdefghijkl")
+    dead = Receiver(lambda _: httpx.Response(503))
+    assert await send(bench, dead) == 12
+    bench.clock.move(6)
+    assert await send(bench, dead) == 1
+    bench.clock.move(9)
+    assert await send(bench, dead) == 0
+    bench.clock.move(2)
+    assert await send(bench, Receiver()) == 1
+    assert await send(bench, Receiver()) == 11
+    assert (await state(bench, monitor.id)).sent == 12
 
 
 async def test_the_pause_that_a_sink_asks_for_is_kept(quick: MonitorBench) -> None:
@@ -262,6 +278,9 @@ async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBe
     records = call.body["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     assert {one["eventName"] for one in records} == {"gen_ai.evaluation.result"}
     assert {one["traceId"] for one in records} == {"t" * 32}
+    said = {one["key"]: one["value"] for one in records[0]["attributes"]}
+    assert said["gen_ai.response.id"] == {"stringValue": "chatcmpl-9"}
+    assert said["saiten.evaluation.id"] == {"stringValue": sent.evaluation}
     langfuse = write_scores(Sink(kind="langfuse", url="http://sink.example/"), sent, "p:s")
     assert langfuse.headers == {"Authorization": "Basic cDpz"}
     assert len({one.body["id"] for one in langfuse.calls}) == len(langfuse.calls) == 2

@@ -41,7 +41,16 @@ def make_live(name: str = "c-1", *system: str, at: datetime = START, **changes: 
     said = system or ("ご予約を承りました。",)
     turns = [
         LiveTurn(
-            role, cast(Role, role), text, at, "t" * 32, f"{number:016x}", "bot", "1", 1.5 if role == "system" else None
+            role,
+            cast(Role, role),
+            text,
+            at,
+            "t" * 32,
+            f"{number:016x}",
+            "bot",
+            "1",
+            1.5 if role == "system" else None,
+            "chatcmpl-9",
         )
         for number, answer in enumerate(said)
         for role, text in (("user", ASKED[number % len(ASKED)]), ("system", answer))

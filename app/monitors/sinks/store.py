@@ -92,10 +92,11 @@ class OutboxStore:
         self._engine = engine
 
     async def take(self, now: datetime, limit: int) -> list[Waiting]:
-        """What is due, the oldest first, which is left to the caller for `SENDING`; nothing for sinks that pause."""
+        """What is due, the oldest first, which is left to the caller for `SENDING`; nothing for sinks that pause, and a
+        single piece for one that failed the last time, to see whether it answers again."""
         open_ones = or_(sinks.closed_until.is_(None), sinks.closed_until <= now)
         query = (
-            select(outbox.id, outbox.monitor_id, outbox.sink, outbox.body, monitors.c.options)
+            select(outbox.id, outbox.monitor_id, outbox.sink, outbox.body, monitors.c.options, sinks.failures)
             .join(monitors, monitors.c.id == outbox.monitor_id)
             .outerjoin(monitor_sinks, (sinks.monitor_id == outbox.monitor_id) & (sinks.sink == outbox.sink))
             .where(outbox.due_at <= now, open_ones)
@@ -105,12 +106,14 @@ class OutboxStore:
         )
         async with db.change(self._engine) as connection:
             rows = (await connection.execute(query)).all()
-            found, orphans = [], []
+            found, orphans, probed = [], [], set[tuple[str, str]]()
             for row in rows:
                 sink = find_sink(row.options, row.sink)
                 if sink is None:
                     orphans.append(row.id)
-                else:
+                elif (place := (row.monitor_id, row.sink)) not in probed:
+                    if row.failures:
+                        probed.add(place)
                     found.append(Waiting(row.id, row.monitor_id, row.sink, sink, SENT.validate_json(row.body)))
             if orphans:  # the monitor sends there no longer
                 await connection.execute(delete(monitor_outbox).where(outbox.id.in_(orphans)))
@@ -135,13 +138,16 @@ class OutboxStore:
             await connection.execute(this.values(failures=0, closed_until=None))
 
     async def put_off(self, one: Waiting, now: datetime, error: str, pause: timedelta | None = None) -> None:
-        """The sink does not answer: it is left alone for longer each time, and what waits for it stays."""
+        """The sink does not answer: it is left alone for longer each time, and what waits for it stays. What was sent
+        beside what failed first counts as the same time."""
         async with db.change(self._engine) as connection:
             await note(connection, one.monitor_id, one.key, error=error)
             this = (sinks.monitor_id == one.monitor_id) & (sinks.sink == one.key)
-            failures = (await connection.execute(select(sinks.failures).where(this))).scalar_one()
-            wait = max(pause or FIRST_PAUSE, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 20)))
-            values = {"failures": failures + 1, "closed_until": now + min(wait, LONGEST_PAUSE)}
+            failures, until = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one()
+            is_closed = until is not None and until > now
+            wait = timedelta(0) if is_closed else min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 20))
+            closed = max(now + min(LONGEST_PAUSE, max(wait, pause or wait)), until or now)
+            values = {"failures": failures + (not is_closed), "closed_until": closed}
             await connection.execute(update(monitor_sinks).where(this).values(values))
             await connection.execute(update(monitor_outbox).where(outbox.id == one.id).values(due_at=now))
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from saiten.core.messages import LANGUAGES, Message
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
 from saiten_server.core.model import Value, digest
-from saiten_server.monitors.values import Alarm, Monitor, MonitorOptions, Sink
+from saiten_server.monitors.values import FAULTY, Alarm, Monitor, MonitorOptions, Sink
 
 BACKLOG = 10_000
 """What may wait for one sink; beyond that the oldest is given up, and counted."""
@@ -31,13 +31,15 @@ class Score(Value):
 
 
 class SentScores(Value):
-    """The result of one conversation. `session` is null where its name is that of a trace."""
+    """The result of one conversation. `session` is null where its name is that of a trace; `response` is the id that
+    the bot's model gave its last answer, null where its span tells none."""
 
     evaluation: str
     monitor: str
     session: str | None
     trace_id: str | None
     span_id: str | None
+    response: str | None = None
     scored_at: datetime
     scores: tuple[Score, ...] = Field(strict=False)
 
@@ -95,7 +97,7 @@ def tell_alarm(sent: SentAlarm) -> dict[str, str]:
     message = Message(
         f"alarm-{sent.event}",
         name=sent.name,
-        measure=alarm.measure,
+        measure=Message("measure-faulty-turns") if alarm.measure == FAULTY else alarm.measure,
         since=alarm.since.date().isoformat(),
         difference=alarm.difference,
         low=low,

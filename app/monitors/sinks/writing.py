@@ -66,9 +66,10 @@ def write_otlp(base: str, sent: SentScores) -> list[Call]:
             "gen_ai.evaluation.score.value": score.value,
             "gen_ai.evaluation.score.label": score.label,
             "gen_ai.evaluation.explanation": score.explanation,
-            "gen_ai.response.id": sent.evaluation,
+            "gen_ai.response.id": sent.response,
             "gen_ai.conversation.id": sent.session,
             "saiten.score.id": score.id,
+            "saiten.evaluation.id": sent.evaluation,
             "saiten.monitor.id": sent.monitor,
         }
         record: dict[str, Any] = {

@@ -289,6 +289,7 @@ def describe_conversation(
         "position": None,
         "trace_id": last and last.trace_id,
         "span_id": last and last.span_id,
+        "response_id": last and last.response_id,
         "faulty": None,
         "status": None,
         "scores": None,

@@ -71,6 +71,7 @@ class ScoredConversation:
             session=None if row.name == row.trace_id else row.name,
             trace_id=row.trace_id,
             span_id=row.span_id,
+            response=row.response_id,
             scored_at=now,
             scores=tuple(made),
         )

@@ -16,6 +16,8 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.monitors.sampling import count_halvings
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.values import (
+    FAULTY,
+    FINDING_MEASURES,
     RESTARTING,
     Alarm,
     LiveResult,
@@ -287,12 +289,13 @@ def read_result(row: Row[Any]) -> LiveResult:
 
 
 def read_state(row: Row[Any]) -> MeasureState:
-    """How the measure of a row stands."""
+    """How the measure of a row stands; rates are told per 100 turns, as those of alarms are."""
+    per = 100 if row.measure in {FAULTY, *FINDING_MEASURES} else 1
     return MeasureState(
         measure=row.measure,
         state=row.state,
-        difference=row.difference,
-        interval=None if row.low is None else (row.low, row.high),
+        difference=None if row.difference is None else per * row.difference,
+        interval=None if row.low is None else (per * row.low, per * row.high),
         since=None if row.since_day is None else begin_of(row.since_day),
         n=row.n,
         looked_at=row.looked_at,

@@ -75,6 +75,7 @@ monitor_conversations = table(
     *columns(REAL, "latency_seconds", "expected_usd", nullable=True),
     sa.Column("waiting", sa.Boolean, nullable=False),
     *columns(sa.String(64), "batch_id", "trace_id", "span_id", nullable=True),
+    sa.Column("response_id", sa.Text, nullable=True),
     *columns(sa.Integer, "position", "faulty", nullable=True),
     sa.Column("status", sa.String(16), nullable=True),
     sa.Column("scores", sa.Text, nullable=True),

@@ -46,6 +46,7 @@ class Told(Step):
     end: int = 0
     system: str | None = None
     build: str | None = None
+    response: str | None = None
     failed: bool = False
     tool_calls: int = 0
 
@@ -126,6 +127,7 @@ def make_span(row: StoredSpan, said: Mapping[str, Any]) -> Told:
         end=start + length,
         system=said.get("y"),
         build=said.get("b"),
+        response=said.get("r"),
         failed=bool(said.get("f")),
     )
 
@@ -136,6 +138,7 @@ def add_said(one: Told, said: Mapping[str, Any], texts: Mapping[str, str]) -> No
     answers = [text for each in said.get("a", ()) if (text := resolve(each, texts))]
     one.said += asked if not one.said or not set(asked) <= set(one.said) else []
     one.answers += [text for text in answers if text not in one.answers]
+    one.response = one.response or said.get("r")
     one.tool_calls = max(one.tool_calls, said.get("t", 0))
 
 
@@ -235,7 +238,7 @@ def make_answer(text: str, step: Told) -> LiveTurn:
     """The system's turn."""
     latency = (step.end - step.start) / 1e9 if step.end > step.start else None
     turn = LiveTurn(ASSISTANT, "system", text, to_time(step.end), step.trace, step.place.key)
-    return replace(turn, system=step.system, build=step.build, latency_seconds=latency)
+    return replace(turn, system=step.system, build=step.build, response_id=step.response, latency_seconds=latency)
 
 
 def to_time(nanoseconds: int) -> datetime:

@@ -75,7 +75,10 @@ def walk(body: memoryview, steps: Steps) -> Iterator[tuple[dict[str, Any], str, 
             continue
         inner = list(read_fields(outer, steps))
         resource = parse(Resource, next((part for field_number, part in inner if field_number == 1), None))
-        about = read_pairs(resource.attributes)
+        try:
+            about = read_pairs(resource.attributes)
+        except Rejected:
+            raise BodyDamaged(Message("traces-protobuf-damaged")) from None
         for scoped in (part for field_number, part in inner if field_number == 2):
             yield from walk_scope(scoped, about, steps)
 

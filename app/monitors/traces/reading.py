@@ -33,6 +33,9 @@ from saiten_server.monitors.traces.wire import WireSpan
 MOST_TEXT = 32_000
 """Characters of a message that are kept."""
 
+LONGEST_PERSONAL = 200
+"""Characters beyond those that are kept, among which an address may end that begins within them."""
+
 MOST_CONVERSATION = 256
 """Characters of the id of a conversation; a longer one is replaced by its digest."""
 
@@ -41,6 +44,8 @@ MOST_ATTRIBUTE = 256
 
 MOST_NAMES = 24
 """Attributes of an unknown convention that are shown."""
+
+RESPONSE_ID = "gen_ai.response.id"
 
 MODEL_KINDS = {"chat", "generate_content", "text_completion", "llm", "generation", "chat_model"}
 """Kinds of spans that should hold what was said, in lower case."""
@@ -97,6 +102,7 @@ class Reader:
             "e": span.end,
             "y": name_of(span.resource, "service.name"),
             "b": name_of(span.resource, "service.version"),
+            "r": clean(str(span.attributes.get(RESPONSE_ID) or ""))[:MOST_ATTRIBUTE],
             "f": 1 if span.failed else 0,
             "t": call.tool_calls,
             "q": [self._write(one, place, fresh, may_refer=number < history) for number, one in enumerate(call.asked)],
@@ -114,9 +120,10 @@ class Reader:
 
     def _write(self, said: Said, place: str, fresh: list[int], *, may_refer: bool = False) -> str:
         """A message: `u` or `s`, and its text, or its digest where a row of the conversation holds the text."""
-        text, letter = clean(said.text[:MOST_TEXT]), said.role[0]
+        text, letter = clean(said.text[: MOST_TEXT + LONGEST_PERSONAL]), said.role[0]
         if self.rules.redact:
             text = self.redact(text, self.rules.redact)
+        text = text[:MOST_TEXT]
         digest = digest_text(text)
         mark = hash((self.project, place, digest))
         if may_refer and mark in self.known:

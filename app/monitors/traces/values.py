@@ -38,7 +38,7 @@ class TraceRules:
 @dataclass(frozen=True)
 class LiveTurn:
     """One turn, verbatim. `at` is when it was said by the clock of the system. Of the system's turns: which `system`
-    and `build` spoke, on which span, and how long its answer took."""
+    and `build` spoke, on which span, the id that its model gave the answer, and how long that took."""
 
     speaker: str
     role: Role
@@ -49,6 +49,7 @@ class LiveTurn:
     system: str | None = None
     build: str | None = None
     latency_seconds: float | None = None
+    response_id: str | None = None
 
 
 @dataclass(frozen=True)

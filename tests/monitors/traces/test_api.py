@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
 
 from saiten_server.monitors.traces.commits import name_id
 from tests.support.keyed import make_keys
@@ -91,6 +92,15 @@ async def test_bad_spans_are_rejected_alone_and_said(client: httpx.AsyncClient) 
     assert report["counts"]["rejected-span-too-large"] == 2
 
 
+def nest_resource() -> bytes:
+    """A span of a resource whose attribute is nested deeper than is read, and no deeper than protobuf decodes."""
+    request, value = export([chat(["a"], "b")]), AnyValue(string_value="x")
+    for _ in range(40):
+        value = AnyValue(array_value=ArrayValue(values=[value]))
+    request.resource_spans[0].resource.attributes.append(KeyValue(key="deep", value=value))
+    return bytes(request.SerializeToString())
+
+
 BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "no protobuf": (b"\xff\xff\xff", PROTOBUF, 400),
     "cut off": (export([chat(["a"], "b")]).SerializeToString()[:-3], PROTOBUF, 400),
@@ -98,6 +108,7 @@ BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "gzip cut off": (gzip.compress(b"x" * 1000)[:-9], PROTOBUF | PACKED, 400),
     "a gzip bomb": (gzip.compress(b"\0" * 80_000_000), PROTOBUF | PACKED, 413),
     "many empty members": (gzip.compress(b"") * 1000, PROTOBUF | PACKED, 400),
+    "a resource nested too deeply": (nest_resource(), PROTOBUF, 400),
     "many empty spans": (export([]).SerializeToString() + b"\x0a\x02\x12\x00" * 90_000, PROTOBUF, 413),
     "no JSON": (b"{", JSON, 400),
     "a list": (b"[]", JSON, 400),

@@ -176,6 +176,12 @@ def test_a_clock_that_is_days_ahead_is_not_believed() -> None:
     assert said(read(timeless)) == said(found)
 
 
+def test_the_models_id_of_an_answer_is_kept() -> None:
+    named: dict[str, Any] = {"gen_ai.response.id": "chatcmpl-1"}
+    found = read([chat(["席は？"], "あります", **named)])
+    assert [turn.response_id for turn in found.turns] == [None, "chatcmpl-1"]
+
+
 def test_binary_texts_and_circles_of_parents_are_read() -> None:
     odd = chat(["\0\ud800\U0001f600 席"], "a\0b", number=1, trace=1)
     circle = [
