@@ -119,6 +119,12 @@ class RunFrame:
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     fault: Annotated[Integers, Column(np.int64, 0, "the number of one of the `faults`")]
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
+    probability: Annotated[
+        Floats,
+        Column(
+            np.float64, 1, "that with which a monitor sampled the conversation; 1 of anything else", "probability"
+        ),
+    ]
     texts: Annotated[
         Integers, Column(np.int64, 0, "key of the context and the response as they came; 0 where gone, or unread")
     ]
@@ -183,6 +189,12 @@ class RunFrame:
         turns = [None if one is None else one.turns_of(code) for one in self.faults]
         return np.array([np.nan if one is None else len(one) for one in turns])[self.fault]
 
+    @cached_property
+    def shares(self) -> Floats | None:
+        """What each result counts for beside the others, by the inverse of the probability with which it was sampled,
+        on average 1 (Horvitz and Thompson 1952), shape (n,); None where all count the same."""
+        return weigh_inversely(self.probability)
+
     def take(self, rows: Integers) -> RunFrame:
         """The run of these rows alone, without people's ratings and noise."""
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
@@ -196,6 +208,14 @@ class RunFrame:
         there = rows < len(self.positions)
         found: Integers = rows[there][self.positions[rows[there]] == positions[there]]
         return found
+
+
+def weigh_inversely(probability: Floats) -> Floats | None:
+    """Weights by the inverse of the probabilities, on average 1, shape (n,); None where all are equal."""
+    if not len(probability) or float(np.ptp(probability)) == 0:
+        return None
+    weights: Floats = 1 / probability
+    return weights / weights.mean()
 
 
 COLUMNS: Mapping[str, Column] = {
