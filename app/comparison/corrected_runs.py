@@ -22,7 +22,6 @@ from saiten_server.comparison.pairing import (
 from saiten_server.comparison.values import ComparedRun, CorrectedMeasure, GateReason
 from saiten_server.core.conversation import ANY_CODE, FAULTY_TURNS, FINDING
 from saiten_server.core.reports import CorrectedFigure, Interval, Looks
-from saiten_server.runs.frame import weigh_inversely
 from saiten_server.runs.summary import MeasureKey
 from saiten_server.stats.corrected import (
     NO_RATINGS,
@@ -41,7 +40,7 @@ from saiten_server.stats.corrected import (
     tell_reversed,
     tell_shared,
 )
-from saiten_server.stats.observations import Integers, Mask
+from saiten_server.stats.observations import Integers, Mask, weigh_inversely
 from saiten_server.stats.phrases import NEITHER_HAS_VALUES, join_clauses, tell_adjusted, tell_count, tell_ends
 from saiten_server.stats.resampling import find_quantile
 from saiten_server.stats.severity import Said

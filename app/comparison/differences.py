@@ -24,10 +24,9 @@ from saiten_server.core.errors import InvalidRequest, SignatureMismatch
 from saiten_server.core.reports import PairedWins
 from saiten_server.core.rubric import split_name
 from saiten_server.core.signature import NONE, read_comparable
-from saiten_server.runs.frame import weigh_inversely
 from saiten_server.runs.summary import Kind, MeasureKey
 from saiten_server.stats import power, resampling, statistics
-from saiten_server.stats.observations import Floats, Integers, Mask, count_keys
+from saiten_server.stats.observations import Floats, Integers, Mask, count_keys, weigh_inversely
 from saiten_server.stats.phrases import join_clauses, tell_count
 from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import adjust_holm
@@ -190,8 +189,8 @@ UNEVEN = Message("uneven-sample")
 
 
 def leave_ranks(measure: Measure, why: Message) -> Measure:
-    """The measure without what compares single values: a level and a linked one are hardly ever equal, and conversations
-    sampled with different probabilities do not count the same."""
+    """The measure without what compares single values: a level and a linked one are hardly ever equal, and
+    conversations sampled with different probabilities do not count the same."""
     undefined = {**measure.undefined, "cliffs_delta": why, "wins": why}
     return measure.model_copy(
         update={"wins": None, "cliffs_delta": None, "ranks_favour": "neither", "undefined": undefined}

@@ -61,10 +61,9 @@ from saiten_server.comparison.values import (
 from saiten_server.core.conversation import ANY_CODE, FINDING, KIND
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import Looks
-from saiten_server.runs.frame import weigh_inversely
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats import resampling
-from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.observations import Floats, Integers, weigh_inversely
 from saiten_server.stats.phrases import (
     NEITHER_HAS_VALUES,
     NO_COMMON_VALUES,

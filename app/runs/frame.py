@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from saiten_server.core.conversation import FINDING, KIND, FaultyTurns
 from saiten_server.core.model import key_of
 from saiten_server.runs.summary import Kind, MeasureKey
+from saiten_server.stats.observations import weigh_inversely
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
 
@@ -121,9 +122,7 @@ class RunFrame:
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
     probability: Annotated[
         Floats,
-        Column(
-            np.float64, 1, "that with which a monitor sampled the conversation; 1 of anything else", "probability"
-        ),
+        Column(np.float64, 1, "that with which a monitor sampled the conversation; 1 of anything else", "probability"),
     ]
     texts: Annotated[
         Integers, Column(np.int64, 0, "key of the context and the response as they came; 0 where gone, or unread")
@@ -208,14 +207,6 @@ class RunFrame:
         there = rows < len(self.positions)
         found: Integers = rows[there][self.positions[rows[there]] == positions[there]]
         return found
-
-
-def weigh_inversely(probability: Floats) -> Floats | None:
-    """Weights by the inverse of the probabilities, on average 1, shape (n,); None where all are equal."""
-    if not len(probability) or float(np.ptp(probability)) == 0:
-        return None
-    weights: Floats = 1 / probability
-    return weights / weights.mean()
 
 
 COLUMNS: Mapping[str, Column] = {

@@ -29,6 +29,7 @@ from saiten_server.runs.summary import (
     FixFirst,
     Intervals,
     MeanEstimate,
+    MeasureKey,
     Moments,
     Spread,
     Summary,
@@ -60,7 +61,7 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
     aspects = {aspect.id: aspect for aspect in rubric.aspects}
     names = dict.fromkeys([*aspects, *tally.aspects])
     composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
-    rated = sum(tally.aspects.get(aspect.id, NO_TALLY).means.n for aspect in rubric.aspects)
+    rated = int(sum(tally.aspects.get(aspect.id, NO_TALLY).means.n for aspect in rubric.aspects))
     unfit = sum(tally.aspects.get(aspect.id, NO_TALLY).reasons["not-applicable"] for aspect in rubric.aspects)
     expected = batch.counts.total * len(rubric.aspects) - unfit
     findings = summarize_findings(tally, known) if rubric.unit == "conversation" else None
@@ -139,9 +140,7 @@ def summarize_findings(tally: Tally, known: Mapping[str, MeanEstimate]) -> Findi
 
 def summarize_kinds(tally: Tally, known: Mapping[str, MeanEstimate]) -> dict[str, FindingRate]:
     """The findings in figures, by every kind of fault that there is."""
-    return {
-        kind: find_rate(tally, KIND + kind, known) for kind in KINDS
-    }
+    return {kind: find_rate(tally, KIND + kind, known) for kind in KINDS}
 
 
 def find_rate(tally: Tally, code: str, known: Mapping[str, MeanEstimate]) -> FindingRate:
@@ -165,7 +164,7 @@ def find_rate(tally: Tally, code: str, known: Mapping[str, MeanEstimate]) -> Fin
 
 
 def spread(moments: Moments, estimate: MeanEstimate | None, measured: Moments) -> Spread:
-    """What the values amount to: as many as `moments` has, with mean and spread of `measured`, which may be by weight."""
+    """What the values amount to: as many as `moments` has, with mean and spread of `measured`, maybe by weight."""
     n = int(moments.n)
     if not n:
         return Spread(n=0, mean=None, sd=None, interval=None, reason=NO_VALUES)
@@ -227,22 +226,30 @@ def count_frame(frame: RunFrame, weights: Floats | None = None) -> Tally:
     for label, count in zip(frame.labels, total(frame.label, len(frame.labels)), strict=True):
         if count:
             add_label(tally, label, count)
-    for (kind, name), column in frame.values.items():
-        held = ~np.isnan(column)
-        if not held.any():
-            continue
-        moments = find_moments(column[held], None if weights is None else weights[held])
-        if kind == "composite":
-            tally.composites[name] = moments
-        elif kind == "blended":
-            tally.aspects.setdefault(name, AspectTally()).blended = moments
-        elif kind == "aspect":
-            aspect = tally.aspects.setdefault(name, AspectTally())
-            aspect.means, aspect.levels = moments, count_levels(frame, name, weights)
+    for key in frame.values:
+        add_values(tally, frame, key, weights)
     for faulty, count in zip(frame.faults, total(frame.fault, len(frame.faults)), strict=True):
         if faulty is not None and count:
             add_faulty(tally, faulty, count)
     return tally
+
+
+def add_values(tally: Tally, frame: RunFrame, key: MeasureKey, weights: Floats | None) -> None:
+    """Adds the values of a measure, where there are any."""
+    import numpy as np
+
+    (kind, name), column = key, frame.values[key]
+    held = ~np.isnan(column)
+    if not held.any():
+        return
+    moments = find_moments(column[held], None if weights is None else weights[held])
+    if kind == "composite":
+        tally.composites[name] = moments
+    elif kind == "blended":
+        tally.aspects.setdefault(name, AspectTally()).blended = moments
+    elif kind == "aspect":
+        aspect = tally.aspects.setdefault(name, AspectTally())
+        aspect.means, aspect.levels = moments, count_levels(frame, name, weights)
 
 
 def add_label(tally: Tally, label: Label, count: float) -> None:
@@ -305,7 +312,8 @@ def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
     """The interval of each measure's mean over the results of all. numpy and scipy are loaded here."""
     import numpy as np
 
-    from saiten_server.runs.frame import JUDGED_KINDS, weigh_inversely
+    from saiten_server.runs.frame import JUDGED_KINDS
+    from saiten_server.stats.observations import weigh_inversely
     from saiten_server.stats.resampling import estimate_mean
 
     if not frames:

@@ -266,6 +266,10 @@ class FaultTally:
             self.turns[third] += other.turns[third]
 
 
+NO_PROBABILITIES, ALIKE = (inf, 0.0), (1.0, 1.0)
+"""The least and the greatest probability of no results, and of results that were not sampled."""
+
+
 @dataclass(slots=True)
 class Tally:
     """All results of a batch so far. `warnings` counts results by warning code, `failures` those without a single
@@ -279,7 +283,7 @@ class Tally:
     warnings: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     findings: dict[str, FaultTally] = field(default_factory=dict)
-    probabilities: tuple[float, float] = (inf, 0.0)
+    probabilities: tuple[float, float] = field(default=NO_PROBABILITIES, compare=False)
     weighed: Tally | None = None
 
     @property
@@ -376,17 +380,17 @@ def pack_tally(tally: Tally) -> str:
 def describe_tally(tally: Tally) -> dict[str, Any]:
     """The figures as JSON. What counts by weight is there where there are weights."""
     return {
-            "s": tally.statuses,
-            "a": {
-                name: [astuple(one.means), astuple(one.blended), one.levels, one.reasons]
-                for name, one in tally.aspects.items()
-            },
-            "c": {name: astuple(moments) for name, moments in tally.composites.items()},
-            "w": tally.warnings,
-            "f": tally.failures,
-            **({"d": {code: astuple(found) for code, found in tally.findings.items()}} if tally.findings else {}),
-            **({"p": tally.probabilities, "h": describe_tally(tally.weighed)} if tally.weighed else {}),
-        }
+        "s": tally.statuses,
+        "a": {
+            name: [astuple(one.means), astuple(one.blended), one.levels, one.reasons]
+            for name, one in tally.aspects.items()
+        },
+        "c": {name: astuple(moments) for name, moments in tally.composites.items()},
+        "w": tally.warnings,
+        "f": tally.failures,
+        **({"d": {code: astuple(found) for code, found in tally.findings.items()}} if tally.findings else {}),
+        **({"p": tally.probabilities, "h": describe_tally(tally.weighed)} if tally.weighed else {}),
+    }
 
 
 def unpack_tally(text: str) -> Tally:
@@ -397,22 +401,18 @@ def unpack_tally(text: str) -> Tally:
         raise ValueError("this is not a packed tally") from error
 
 
-ALIKE = (1.0, 1.0)
-"""The least and the greatest probability of results that were not sampled."""
-
-
 def read_tally(packed: Mapping[str, Any]) -> Tally:
     """The figures in JSON."""
     return Tally(
-            statuses=Counter(packed["s"]),
-            aspects={name: read_aspect(*parts) for name, parts in packed["a"].items()},
-            composites={name: Moments(*parts) for name, parts in packed["c"].items()},
-            warnings=Counter(packed["w"]),
-            failures=Counter(packed["f"]),
-            findings={code: FaultTally(*parts) for code, parts in packed.get("d", {}).items()},
-            probabilities=tuple(packed.get("p", ALIKE)),
-            weighed=read_tally(packed["h"]) if "h" in packed else None,
-        )
+        statuses=Counter(packed["s"]),
+        aspects={name: read_aspect(*parts) for name, parts in packed["a"].items()},
+        composites={name: Moments(*parts) for name, parts in packed["c"].items()},
+        warnings=Counter(packed["w"]),
+        failures=Counter(packed["f"]),
+        findings={code: FaultTally(*parts) for code, parts in packed.get("d", {}).items()},
+        probabilities=tuple(packed.get("p", ALIKE if packed["s"] else NO_PROBABILITIES)),
+        weighed=read_tally(packed["h"]) if "h" in packed else None,
+    )
 
 
 def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], reasons: dict[str, int]) -> AspectTally:
@@ -501,7 +501,8 @@ class AspectSummary(Spread):
     """One aspect over all evaluations: each counts with the mean of its samples.
 
     `histogram` counts ratings by level, every level of the scale present: of conversations that a monitor sampled with
-    different probabilities each by its weight, all together as many as there are; `blended` is null where nothing is blended.
+    different probabilities each by its weight, all together as many as there are;
+    `blended` is null where nothing is blended.
     """
 
     unrated: int = Field(description="evaluations without a rating of this aspect")

@@ -51,7 +51,15 @@ from saiten_server.core.reports import (
     SharedRaters,
     SystemsDifference,
 )
-from saiten_server.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
+from saiten_server.stats.observations import (
+    Floats,
+    Integers,
+    Mask,
+    Observations,
+    average_groups,
+    number_keys,
+    weigh_inversely,
+)
 from saiten_server.stats.phrases import join_clauses, tell_count, tell_count_within
 from saiten_server.stats.resampling import (
     Clustered,
@@ -853,6 +861,7 @@ def split_systems(
     said = None if column is None else list_said(observations, column)
     chosen = observations.probability
     probability = nothing if chosen is None else observations.means(chosen)
+    sampled = None if observations.sampled is None else observations.means(observations.sampled)
     judged, rated = ~np.isnan(scores), ~np.isnan(ratings)
     shares = {} if column is None else share_by_level(observations, column, rated)
     found = {}
@@ -869,8 +878,11 @@ def split_systems(
             )
         uneven = known.any() and bool(np.ptp(probability[here & rated]))
         weights = 1 / probability[here] if uneven else None
+        counted = None if sampled is None else weigh_inversely(sampled[here])
+        if counted is not None:
+            weights = counted if weights is None else weights * counted
         own_said = None if said is None else said.within(here)
-        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights, own_said)
+        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights, own_said, counted)
         found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
     return found
 

@@ -253,14 +253,13 @@ def weigh_fault(
     ratings: Floats, has: Mask, clusters: Integers, weights: Floats | None = None, *, alpha: float = 0.05
 ) -> Priority:
     """The weight of a fault, with its interval at 1 − alpha by the delta method over clusters. All arguments have shape
-    (n,), and at least one conversation has the fault; `weights` are on average 1, None where all are. Residuals are corrected for the number of clusters in each of the
-    two groups, and the degrees of freedom are one less than the smaller number of these."""
+    (n,), and at least one conversation has the fault; `weights` are on average 1, None where all are. Residuals are
+    corrected for the number of clusters in each of the two groups, and the degrees of freedom are one less than the
+    smaller number of these."""
     share = find_average(has.astype(np.float64), weights)
     if has.all():
         return Priority(share, None, None, None, NONE_WITHOUT)
-    means = [
-        find_average(ratings[group], None if weights is None else weights[group]) for group in (~has, has)
-    ]
+    means = [find_average(ratings[group], None if weights is None else weights[group]) for group in (~has, has)]
     effect = means[0] - means[1]
     units, places = np.unique(clusters, return_inverse=True)
     without, with_fault = (len(np.unique(clusters[group])) for group in (~has, has))
