@@ -13,6 +13,7 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.frame import RunFrame, RunRatings, make_frame
 from saiten_server.runs.summaries import estimate_findings, estimate_means, find_rate, share_out, spread, tally_frame
 from saiten_server.runs.summary import (
+    MeasureKey,
     ResultFigures,
     Tally,
     find_probability,
@@ -21,7 +22,7 @@ from saiten_server.runs.summary import (
     unpack_tally,
 )
 
-OVERALL = ("aspect", "overall")
+OVERALL: MeasureKey = ("aspect", "overall")
 SCALE = (1.0, 5.0)
 RARE, OFTEN = 0.05, 0.5
 
@@ -81,6 +82,7 @@ def test_a_summary_counts_what_there_is_and_weighs_what_it_means() -> None:
     told = spread(tally.aspects["overall"].means, None, measured.means)
     # Weights 2, 2, 10 and 1.
     assert told.n == 4
+    assert told.mean is not None
     assert told.mean == pytest.approx((2 * 2 * 2 + 10 * 4 + 5) / 15)
     squares = 4 * (2 - told.mean) ** 2 + 10 * (4 - told.mean) ** 2 + (5 - told.mean) ** 2
     assert told.sd == pytest.approx((squares / 15 * 4 / 3) ** 0.5)
@@ -120,6 +122,7 @@ def test_a_rate_of_faulty_turns_is_weighed_with_its_interval() -> None:
     assert (told.conversations, told.turns, told.system_turns) == (60, 80, 240)
     assert told.rate == pytest.approx(100 * 80 * 2 / (160 * 2 + 80 * 20))
     assert told.interval is not None
+    assert told.rate is not None
     assert told.interval[0] < told.rate < told.interval[1] < 33
 
 
