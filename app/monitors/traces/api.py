@@ -207,7 +207,7 @@ async def take(request: Request, container: Serving, signal: Signal) -> Response
             raise RequestRefused(400, "invalid-body", error.message) from None
     except SaitenError as error:
         return answer_status(request, error, is_json=is_json)
-    container.telemetry.traced(len(body), outcome.stored, outcome.rejected, outcome.unread)
+    container.telemetry.traced(len(body), outcome.stored, {**outcome.rejected}, outcome.unread)
     return answer_outcome(outcome, signal, language_of(request), is_json=is_json)
 
 
