@@ -34,8 +34,8 @@ def tell(role: str, text: str) -> dict[str, object]:
 
 
 def talk(address: str, conversations: int, *, build: str = "1", seed: int = 0) -> None:
-    """Holds so many conversations of three questions each, and sends their spans to the service at the address. Whoever
-    was not understood gives a thumbs down, two times out of three."""
+    """Holds so many conversations of three questions each, and sends their spans to the service at the address. A
+    person who was not understood gives a thumbs down, two times out of three."""
     resource = Resource.create({"service.name": "cafe-bot", "service.version": build})
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{address}/v1/traces")))

@@ -21,6 +21,8 @@ from saiten_server.runs.summary import (
     tally_results,
     unpack_tally,
 )
+from saiten_server.stats.corrected import CorrectionOptions, correct, split_systems
+from saiten_server.stats.observations import Observations
 
 OVERALL: MeasureKey = ("aspect", "overall")
 SCALE = (1.0, 5.0)
@@ -205,6 +207,28 @@ def test_corrected_figures_are_weighed() -> None:
         covered += found.baseline.interval[0] <= truth <= found.baseline.interval[1]
     assert np.mean(means) == pytest.approx(truth, abs=0.05)
     assert covered >= 52
+
+
+def test_the_corrected_analysis_of_a_batch_weighs_its_conversations() -> None:
+    frame = sample(np.random.default_rng(4))
+    rating, n = frame.read(OVERALL), len(frame)
+    people = np.where(np.arange(n) % 3 == 0, np.clip(rating - np.arange(n) % 2, 1, 5), np.nan)
+    observations = Observations(
+        systems=("a",),
+        items=tuple(map(str, range(n))),
+        raters=(),
+        system=np.zeros(n, np.int64),
+        item=np.arange(n),
+        rater=np.full(n, -1, np.int64),
+        ratings={"overall": people},
+        scores={"overall": rating},
+        sampled=frame.probability,
+    )
+    found = correct(split_systems(observations, "overall", np.arange(n))["a"][0], CorrectionOptions(bounds=SCALE))
+    weights, rated = 1 / frame.probability, ~np.isnan(people)
+    assert found.judge.clustered.mean == pytest.approx(float(weights @ rating / weights.sum()))
+    assert found.human is not None
+    assert found.human.clustered.mean == pytest.approx(float(np.average(people[rated], weights=weights[rated])))
 
 
 def test_links_take_no_such_runs() -> None:

@@ -207,7 +207,8 @@ async def take(request: Request, container: Serving, signal: Signal) -> Response
             raise RequestRefused(400, "invalid-body", error.message) from None
     except SaitenError as error:
         return answer_status(request, error, is_json=is_json)
-    container.telemetry.traced(len(body), outcome.stored, {**outcome.rejected}, outcome.unread)
+    rejected = {str(why): count for why, count in outcome.rejected.items()}
+    container.telemetry.traced(len(body), outcome.stored, rejected, outcome.unread)
     return answer_outcome(outcome, signal, language_of(request), is_json=is_json)
 
 
