@@ -53,6 +53,9 @@ run: $(VENV)/.core $(if $(DATABASE_URL),,$(DEMO))  ## serve on http://127.0.0.1:
 	@echo "For other commands on this database: export DATABASE_URL=$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}"
 	@DATABASE_URL="$${DATABASE_URL:-sqlite+aiosqlite:///$(DEMO)}" $(BIN)/saiten serve
 
+live: install  ## hold conversations with a bot, and watch them being sampled and judged: examples/live
+	@$(BIN)/python examples/live/run.py $(LIVE)
+
 test: install lint types imports unit  ## format, lint, types, import contracts and tests
 
 format: install  ## put all code into form

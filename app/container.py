@@ -344,7 +344,13 @@ def list_chores(settings: Settings, engine: AsyncEngine, instruments: ScoringCon
     policies, live = PolicyStore(engine), LiveStore(engine)
     return [
         Retention(policies=policies, texts=TextStore(engine), now=instruments.now).run,
-        TraceUpkeep(store=live, policies=policies, days=settings.trace_days, now=instruments.now).run,
+        TraceUpkeep(
+            store=live,
+            policies=policies,
+            days=settings.trace_days,
+            now=instruments.now,
+            tell=instruments.telemetry.conversations,
+        ).run,
     ]
 
 

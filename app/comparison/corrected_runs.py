@@ -40,7 +40,7 @@ from saiten_server.stats.corrected import (
     tell_reversed,
     tell_shared,
 )
-from saiten_server.stats.observations import Integers, Mask
+from saiten_server.stats.observations import Integers, Mask, weigh_inversely
 from saiten_server.stats.phrases import NEITHER_HAS_VALUES, join_clauses, tell_adjusted, tell_count, tell_ends
 from saiten_server.stats.resampling import find_quantile
 from saiten_server.stats.severity import Said
@@ -158,8 +158,10 @@ def sample_run(
         ratings = frame.people[key[1]][held]
     rated = ~np.isnan(ratings)
     weights = None
-    if rated.any() and np.ptp(frame.weights[held][rated]) > 0:
-        weights = np.where(rated, frame.weights[held], np.nan)
+    shares = weigh_inversely(frame.probability[held])
+    counted = frame.weights[held] if shares is None else frame.weights[held] * shares
+    if rated.any() and (shares is not None or np.ptp(counted[rated]) > 0):
+        weights = np.where(rated, counted, np.nan)
     given = frame.said.get(key[1])
     said = None
     if given is not None and key[0] != "blended":
@@ -169,7 +171,7 @@ def sample_run(
         # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0. No rate is below 0.
         if said is not None:
             said = replace(said, value=ratings[said.item] if key != MARKED else fold(said.value, best[key[1]]))
-    return CorrectedSample(scores, ratings, homes[held], weights, said)
+    return CorrectedSample(scores, ratings, homes[held], weights, said, shares)
 
 
 def list_correctable(*runs: ComparedRun) -> list[MeasureKey]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
+from math import floor, isfinite
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,18 @@ from saiten.core.wording import stands_still
 from saiten_server.comparison.gate_plan import find_scale
 from saiten_server.comparison.links.rules import LinkUse, weigh_responses, widen
 from saiten_server.comparison.links.values import LinkMark
-from saiten_server.comparison.pairing import FOLDED, Paired, list_measures, match_runs
+from saiten_server.comparison.pairing import FOLDED, ItemMeans, Paired, list_measures, match_runs
 from saiten_server.comparison.values import ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
 from saiten_server.core.conversation import ANY_CODE, FINDING, KIND
-from saiten_server.core.errors import SignatureMismatch
+from saiten_server.core.errors import InvalidRequest, SignatureMismatch
 from saiten_server.core.reports import PairedWins
 from saiten_server.core.rubric import split_name
 from saiten_server.core.signature import NONE, read_comparable
 from saiten_server.runs.summary import Kind, MeasureKey
 from saiten_server.stats import power, resampling, statistics
-from saiten_server.stats.observations import Floats, Integers, Mask, count_keys
+from saiten_server.stats.observations import Floats, Integers, Mask, count_keys, weigh_inversely
 from saiten_server.stats.phrases import join_clauses, tell_count
+from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import adjust_holm
 from saiten_server.stats.win_rates import compare_wins
 
@@ -76,6 +77,8 @@ def compare_closely(
     link: LinkUse | None,
 ) -> tuple[Comparison, Mapping[MeasureKey, Sides]]:
     """What `compare` says, and the values that it says it of."""
+    if link is not None and any(run.frame.shares is not None for run in (baseline, candidate)):
+        raise InvalidRequest(Message("link-of-uneven-sample"), pointer="/link")
     pieces = check_signatures(baseline, candidate, allow_mismatch=allow_signature_mismatch)
     matched = match_runs(baseline, candidate, asked=test)
     sides, runs = Arranged(baseline, candidate, matched), (baseline, candidate)
@@ -89,11 +92,13 @@ def compare_closely(
         if link is not None:
             chance = add_link(chance, key, values, link, matched=matched, runs=runs, alpha=alpha, tests=tests[key[0]])
         wins = None
-        if values.paired and link is None:
+        if values.paired and link is None and values.weights is None:
             counted = compare_wins(candidate.name, baseline.name, values.candidate, values.baseline)
             wins = widen_wins(counted, values)
         found = describe_measure(key[0], values, chance, wins, find_best(key, baseline, candidate))
-        return found if link is None else leave_ranks(found)
+        if values.weights is not None:
+            return leave_ranks(found, UNEVEN)
+        return found if link is None else leave_ranks(found, OFF_LEVELS)
 
     # One after the other, and no values of two at a time.
     measured = {key: measure(key) for key in sides}
@@ -180,9 +185,13 @@ def add_link(
 OFF_LEVELS = Message("off-levels")
 
 
-def leave_ranks(measure: Measure) -> Measure:
-    """The measure without what compares single values: a level and a linked one are hardly ever equal."""
-    undefined = {**measure.undefined, "cliffs_delta": OFF_LEVELS, "wins": OFF_LEVELS}
+UNEVEN = Message("uneven-sample")
+
+
+def leave_ranks(measure: Measure, why: Message) -> Measure:
+    """The measure without what compares single values: a level and a linked one are hardly ever equal, and
+    conversations sampled with different probabilities do not count the same."""
+    undefined = {**measure.undefined, "cliffs_delta": why, "wins": why}
     return measure.model_copy(
         update={"wins": None, "cliffs_delta": None, "ranks_favour": "neither", "undefined": undefined}
     )
@@ -215,6 +224,7 @@ class Arranged(Mapping[MeasureKey, "Sides"]):
             self._rows = [slice(None) if whole else matched.rows[0], matched.rows[1]]
         # The two items of a pair are of one unit.
         self._clusters = [matched.units[0][self._rows[0]]] * 2 if self._paired else [*matched.units]
+        self._weights = weigh_sides(matched.means, self._rows, paired=self._paired)
         self._measures = dict.fromkeys(list_measures(baseline, candidate))
         self._keeps = len(self._measures) * sum(map(len, self._clusters)) <= KEPT_VALUES
         self._kept: dict[MeasureKey, Sides] = {}
@@ -250,6 +260,7 @@ class Arranged(Mapping[MeasureKey, "Sides"]):
         left, right = map(choose, values, held)
         # What a blended measure's values can be is not known.
         scale = None if kind == "blended" else find_scale(name, candidate) or find_scale(name, baseline)
+        weights = None if self._weights is None else tuple(map(choose, self._weights, held))
         clusters, chosen, rows = (tuple(map(choose, each, held)) for each in (self._clusters, ratings, self._places))
         return Sides(
             left,
@@ -259,7 +270,20 @@ class Arranged(Mapping[MeasureKey, "Sides"]):
             ratings=(chosen[0], chosen[1]),
             bounds=keep_scale(scale, left, right),
             rows=(rows[0], rows[1]),
+            weights=None if weights is None else (weights[0], weights[1]),
         )
+
+
+def weigh_sides(means: Sequence[ItemMeans], rows: Sequence[Integers | slice], *, paired: bool) -> list[Floats] | None:
+    """What the items count for, by the inverse of the probabilities with which they were sampled: None where all of a
+    run count the same. The two items of a pair count for the same, by the smaller probability."""
+    found = [own.frame.probability[taken] for own, taken in zip(means, rows, strict=True)]
+    if paired:
+        found = [np.minimum(*found)] * 2
+    weights = [weigh_inversely(each) for each in found]
+    if all(each is None for each in weights):
+        return None
+    return [np.ones(len(each)) if own is None else own for own, each in zip(weights, found, strict=True)]
 
 
 def choose(values: Any, held: Mask) -> Any:
@@ -376,7 +400,8 @@ class Sides:
 
     `clusters` numbers the dialogue of each value, of both runs alike where `paired`. `ratings` are the values before
     they were turned into distances from the best one. Of both the baseline's come first. `bounds` are the ends of the
-    scale, None where it is not known or values lie beyond it.
+    scale, None where it is not known or values lie beyond it. `weights` are what values count for, on average about 1,
+    None where all of a run count the same.
     """
 
     baseline: Floats
@@ -386,6 +411,7 @@ class Sides:
     ratings: tuple[Floats, Floats]
     bounds: tuple[float, float] | None = None
     rows: tuple[Integers, Integers] = (NO_ROWS, NO_ROWS)
+    weights: tuple[Floats, Floats] | None = None
 
     @property
     def n(self) -> int:
@@ -437,11 +463,31 @@ class Sides:
             min(float(self.baseline.min()), float(self.candidate.min())),
             max(float(self.baseline.max()), float(self.candidate.max())),
         )
-        before, after = float(self.baseline.mean()), float(self.candidate.mean())
+        before, after = self.means
         if self.paired:
-            return [(max(0.0, high - before if falls else before - low), self.units)]
+            units = min(self.seen)
+            return [(max(0.0, high - before if falls else before - low), units)]
         rooms = (before - low, high - after) if falls else (high - before, after - low)
-        return [(max(0.0, room), units) for room, units in zip(rooms, self.sizes, strict=True)]
+        return [(max(0.0, room), units) for room, units in zip(rooms, self.seen, strict=True)]
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The mean of each run; there are values."""
+        weights = (None, None) if self.weights is None else self.weights
+        return find_average(self.baseline, weights[0]), find_average(self.candidate, weights[1])
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """How many clusters there are; with weights how many of one size they are worth, since what is not in the
+        sample need not be of those that count little."""
+        if self.weights is None:
+            return self.sizes
+        worth = (
+            find_effective(resampling.add_up(own, codes)[0])
+            for own, codes in zip(self.weights, self.clusters, strict=True)
+        )
+        before, after = (max(1, floor(each)) for each in worth)
+        return before, after
 
 
 def keep_scale(scale: tuple[float, float] | None, *values: Floats) -> tuple[float, float] | None:
@@ -585,8 +631,9 @@ class Weighed:
 def weigh_pairs(sides: Sides) -> Weighed:
     """Pairs by cluster."""
     moved = sides.differences
-    rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0])
-    falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0])
+    own = None if sides.weights is None else sides.weights[0]
+    rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0], own)
+    falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0], own)
     found = resampling.describe_clusters(rises - falls, counts)
     differing = int(np.count_nonzero(statistics.level(rises - falls)))
     # Clusters that all change alike have no spread, but a mean.
@@ -598,7 +645,8 @@ def weigh_pairs(sides: Sides) -> Weighed:
 def weigh_runs(sides: Sides) -> Weighed:
     """Two runs whose items are not paired, by cluster."""
     values = statistics.level(sides.baseline), statistics.level(sides.candidate)
-    ours, theirs = (resampling.add_up(own, numbers) for own, numbers in zip(values, sides.clusters, strict=True))
+    weights = sides.weights or (None, None)
+    ours, theirs = (resampling.add_up(*each) for each in zip(values, sides.clusters, weights, strict=True))
     before, after = resampling.describe_clusters(*ours), resampling.describe_clusters(*theirs)
     error = resampling.join_errors(before, after)
     freedom = resampling.join_freedom(before, after) if error else float(max(1, sides.units - 1))
@@ -641,7 +689,8 @@ def describe_measure(
 ) -> Measure:
     """The measure, not yet adjusted and without a verdict."""
     figures, undefined = chance
-    before, after = find_mean(sides.baseline), find_mean(sides.candidate)
+    weights = sides.weights or (None, None)
+    before, after = find_mean(sides.baseline, weights[0]), find_mean(sides.candidate, weights[1])
     effect = tidy(statistics.find_cliffs_delta(sides.baseline, sides.candidate)) if sides.n else None
     return Measure(
         kind=kind,
@@ -660,8 +709,8 @@ def describe_measure(
         verdict="inconclusive",
         wins=wins,
         best=best,
-        baseline_rating_mean=find_mean(sides.ratings[0]),
-        candidate_rating_mean=find_mean(sides.ratings[1]),
+        baseline_rating_mean=find_mean(sides.ratings[0], weights[0]),
+        candidate_rating_mean=find_mean(sides.ratings[1], weights[1]),
         ranks_favour="neither" if not effect else "candidate" if effect > 0 else "baseline",
         undefined={**undefined, **explain_missing(sides, wins)},
     )
@@ -708,9 +757,9 @@ def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, Message]
     return undefined
 
 
-def find_mean(values: Floats) -> float | None:
-    """The mean; None of nothing."""
-    return tidy(float(values.mean())) if len(values) else None
+def find_mean(values: Floats, weights: Floats | None = None) -> float | None:
+    """The mean, by weights if any; None of nothing."""
+    return tidy(find_average(values, weights)) if len(values) else None
 
 
 def tidy(figure: float) -> float:

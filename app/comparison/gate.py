@@ -33,6 +33,8 @@ from saiten_server.comparison.differences import (
     compare_closely,
     cover,
     find_best,
+    find_effective,
+    find_mean,
     find_reached,
     judge_measure,
     refuse_mixed,
@@ -61,7 +63,7 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import Looks
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats import resampling
-from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.observations import Floats, Integers, weigh_inversely
 from saiten_server.stats.phrases import (
     NEITHER_HAS_VALUES,
     NO_COMMON_VALUES,
@@ -74,6 +76,7 @@ from saiten_server.stats.phrases import (
     tell_why,
 )
 from saiten_server.stats.resampling import Clustered
+from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import DECIMALS, reach
 
 MIN_COVERAGE = 0.98
@@ -325,12 +328,13 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
             found[one.number] = Minimum(
                 values=values[held],
                 clusters=clusters[held],
+                weights=weigh_inversely(means.frame.probability[held]),
                 least=one.rule.min_mean,
                 scale=one.scale,
                 alpha=alpha / len(wanted),
                 shortfall=one.shortfall,
                 best=find_best(one.key, candidate, candidate),
-                ratings=float(ratings[held].mean()) if held.any() else None,
+                ratings=find_mean(ratings[held], weigh_inversely(means.frame.probability[held])),
             )
     return found
 
@@ -779,7 +783,8 @@ class Minimum:
 
     `alpha` is this rule's own, two-sided; `shortfall` is that below the minimum which the data must be able to show.
     `best` is the value that distances are measured from, where they are what counts; `ratings` their ratings' mean.
-    `clusters`, of the shape of `values`, number their dialogues; None where each value stands alone.
+    `clusters`, of the shape of `values`, number their dialogues; None where each value stands alone. `weights` are what
+    values count for, on average 1; None where all do.
     """
 
     values: Floats
@@ -790,6 +795,7 @@ class Minimum:
     best: float | None = None
     ratings: float | None = None
     clusters: Integers | None = None
+    weights: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -797,17 +803,23 @@ class Minimum:
 
     @property
     def mean(self) -> float:
-        return float(np.round(self.values.mean(), DECIMALS))
+        return float(np.round(find_average(self.values, self.weights), DECIMALS))
 
     @cached_property
     def sums(self) -> tuple[Floats, Floats]:
         """Sums and numbers of the values by dialogue, shapes (units,)."""
-        return resampling.add_up(self.values, np.arange(self.n) if self.clusters is None else self.clusters)
+        codes = np.arange(self.n) if self.clusters is None else self.clusters
+        return resampling.add_up(self.values, codes, self.weights)
 
     @property
     def units(self) -> int:
         """How many dialogues the values are of, each that stands alone counting as one."""
         return len(self.sums[0])
+
+    @property
+    def seen(self) -> float:
+        """Of how many dialogues it is told what none of them shows: with weights, what they are worth (Kish)."""
+        return self.units if self.weights is None else find_effective(self.sums[1])
 
     @property
     def turns(self) -> float:
@@ -833,7 +845,7 @@ class Minimum:
         widened = self.widen(end)
         side = 1 if end > self.mean else -1
         reached = widened.mean + side * resampling.find_quantile(widened.freedom, self.alpha) * widened.error
-        unseen = self.mean + (1 - self.alpha ** (1 / self.units)) * (end - self.mean)
+        unseen = self.mean + (1 - self.alpha ** (1 / self.seen)) * (end - self.mean)
         low, high = self.limits
         found = max(reached, unseen) if side > 0 else min(reached, unseen)
         return float(np.clip(found, low, high))

@@ -24,7 +24,7 @@ from saiten_server.core.redaction import CONTEXT_PREFIX
 from saiten_server.core.rubric import Rubric, split_name
 from saiten_server.core.validation import InvalidDocument, clip, name_line, validate
 from saiten_server.runs.clusters import name_dialogue
-from saiten_server.runs.summary import LEFT_OUT, SYSTEM, Kind, MeasureKey
+from saiten_server.runs.summary import LEFT_OUT, SYSTEM, Kind, MeasureKey, find_probability
 from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
@@ -332,6 +332,7 @@ def add_given(rows: FrameRows | None, result: GivenResult, number: int) -> Frame
         items=key_of(str(number) if result.item is None else result.item),
         contexts=0 if result.context_digest is None else key_of(result.context_digest),
         clusters=0 if cluster is None else key_of(cluster),
+        probability=find_probability(result.metadata) or 1.0,
     )
     return rows
 

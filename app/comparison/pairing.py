@@ -144,6 +144,7 @@ def average_items(
         items=take_first(frame.items, row, size),
         contexts=take_first(frame.contexts, row, size, known=frame.contexts != 0),
         clusters=name_clusters(frame.clusters, row, size),
+        probability=average_groups(frame.probability, row, size),
     )
     unfolded = {measure: average_groups(frame.values[measure], row, size) for measure in folded}
     return ItemMeans(made, take_first(apart, row, size), row, unfolded)
@@ -154,13 +155,16 @@ def list_folded(frame: RunFrame, best: Mapping[str, float]) -> list[MeasureKey]:
     return [measure for measure in frame.values if measure[0] in FOLDED and measure[1] in best]
 
 
+KEPT = ("items", "contexts", "clusters", "probability")
+
+
 def take_responses(frame: RunFrame, best: Mapping[str, float]) -> ItemMeans:
     """The run by item where each has one response: the mean of one value is that value. Values that are loaded when
     they are looked at stay so."""
     folded = list_folded(frame, best)
     loaders = {measure: partial(frame.values.__getitem__, measure) for measure in frame.values}
     values = LoadedColumns({**loaders, **{measure: partial(fold_column, frame, measure, best) for measure in folded}})
-    made = make_frame(len(frame), values, items=frame.items, contexts=frame.contexts, clusters=frame.clusters)
+    made = make_frame(len(frame), values, **{name: getattr(frame, name) for name in KEPT})
     unfolded = LoadedColumns({measure: loaders[measure] for measure in folded})
     return ItemMeans(made, np.broadcast_to(np.int64(0), len(frame)), None, unfolded)
 

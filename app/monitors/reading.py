@@ -26,7 +26,9 @@ def read_item(live: LiveConversation, monitor: str, limits: Limits) -> BatchConv
     """The conversation as an item of a batch. Texts that are too long are cut, and of more than `MOST_TURNS` turns the
     first ones are left out. None if nothing is left that can be judged, such as where no turn is the system's."""
     turns = [turn for turn in list_turns(live, limits.text_characters) if turn["text"].strip()][-MOST_TURNS:]
-    metadata = {"monitor": monitor, "conversation": live.name, **attributes_of(live)}
+    own = {"monitor": monitor, "conversation": live.name}
+    # First, for entries may be cut off; and no attribute takes their place.
+    metadata = {**own, **attributes_of(live), **own}
     named = {key: "".join(filter(str.isprintable, value)).strip() for key, value in metadata.items()}
     kept = {key: value[: limits.metadata_characters] for key, value in named.items() if value}
     entries = dict([*kept.items()][: max(0, limits.metadata_entries - 1)])  # one more is the probability's

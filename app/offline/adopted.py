@@ -28,7 +28,7 @@ from saiten_server.core.redaction import DROPPED
 from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.core.sentences import in_english
 from saiten_server.offline.frame_files import UNTOLD
-from saiten_server.runs.summary import BUILD, SYSTEM, ResultFigures
+from saiten_server.runs.summary import BUILD, SYSTEM, ResultFigures, find_probability
 
 Row = dict[str, Any]
 """A result as its columns, without those that are null."""
@@ -109,6 +109,7 @@ def read_figures(row: Row, number: int, rubric: Rubric) -> ResultFigures:
         faulty=read_faulty(row, number),
         system=metadata.get(SYSTEM),
         build=metadata.get(BUILD),
+        probability=find_probability(metadata),
     )
 
 

@@ -178,6 +178,10 @@ class Telemetry:
         self._halvings = gauge("saiten_monitor_halvings", "How often a budget halves the rates today", ["monitor"])
         self._outbox = gauge("saiten_monitor_outbox_items", "Results and alarms that wait to be sent")
         self._sent = count("saiten_monitor_sent", "What became of what was sent", "kind", "outcome")
+        self._spans = count("saiten_traces_spans", "Spans of live conversations, by what became of them", "outcome")
+        self._span_bytes = Counter("saiten_traces_received_bytes", "Bodies with spans, as they came", registry=registry)
+        self._unread = Counter("saiten_traces_unread_spans", "Spans that no convention reads", registry=registry)
+        self._live = gauge("saiten_traces_conversations", "Live conversations that are kept", ["state"])
         # Prometheus sees no increase in the first value of a series, so these few series start at 0.
         for verdict in VERDICTS:
             self._gates[verdict,]
@@ -232,6 +236,20 @@ class Telemetry:
         self._paused.clear()
         for reason, count in batches.items():
             self._paused.labels(reason).set(count)
+
+    def traced(self, size: int, stored: int, rejected: Mapping[str, int], unread: int) -> None:
+        """Counts a body with spans: its bytes as they came, the spans that were stored and were not there before, those
+        that were rejected by the reason, and those of calls that no convention reads."""
+        self._span_bytes.inc(size)
+        self._unread.inc(unread)
+        for outcome, spans in {"stored": stored, **rejected}.items():
+            if spans:
+                self._spans[outcome,].inc(spans)
+
+    def conversations(self, states: Mapping[str, int]) -> None:
+        """Sets how many live conversations there are, by state."""
+        for state in ("open", "closed", "done"):
+            self._live.labels(state).set(states.get(state, 0))
 
     def monitored(self, outcome: str) -> None:
         """Counts a conversation that a monitor saw: `sampled`, `skipped`, `thinned` or `unreadable`."""

@@ -115,6 +115,12 @@ class Answers:
         return len(self._clusters)
 
     @cached_property
+    def sampled(self) -> Floats | None:
+        """The probability with which a monitor sampled each row's conversation; None where none did."""
+        found = np.concatenate([np.empty(0), *(run.frame.probability for run in self._runs)])
+        return found if (found < 1).any() else None
+
+    @cached_property
     def items(self) -> Numbered[str]:
         """What the analyses call the items."""
         return number_items(self._runs, self.systems.number)
@@ -444,6 +450,7 @@ class Opinions:
             similarity=None if np.isnan(similarity).all() else similarity,
             dialogue=None if dialogue is None else dialogue[row],
             probability=None if self.weights is None else invert(self.weights)[row],
+            sampled=None if self.table.sampled is None else self.table.sampled[row],
         )
         check_rows(observations, NOUN)
         return observations

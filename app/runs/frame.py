@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from saiten_server.core.conversation import FINDING, KIND, FaultyTurns
 from saiten_server.core.model import key_of
 from saiten_server.runs.summary import Kind, MeasureKey
+from saiten_server.stats.observations import weigh_inversely
 
 KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
 
@@ -119,6 +120,10 @@ class RunFrame:
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     fault: Annotated[Integers, Column(np.int64, 0, "the number of one of the `faults`")]
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
+    probability: Annotated[
+        Floats,
+        Column(np.float64, 1, "that with which a monitor sampled the conversation; 1 of anything else", "probability"),
+    ]
     texts: Annotated[
         Integers, Column(np.int64, 0, "key of the context and the response as they came; 0 where gone, or unread")
     ]
@@ -182,6 +187,12 @@ class RunFrame:
         """The system turns with a finding of the code, shape (n,); NaN where that is not known."""
         turns = [None if one is None else one.turns_of(code) for one in self.faults]
         return np.array([np.nan if one is None else len(one) for one in turns])[self.fault]
+
+    @cached_property
+    def shares(self) -> Floats | None:
+        """What each result counts for beside the others, by the inverse of the probability with which it was sampled,
+        on average 1 (Horvitz and Thompson 1952), shape (n,); None where all count the same."""
+        return weigh_inversely(self.probability)
 
     def take(self, rows: Integers) -> RunFrame:
         """The run of these rows alone, without people's ratings and noise."""

@@ -29,12 +29,14 @@ from saiten_server.runs.summary import (
     FixFirst,
     Intervals,
     MeanEstimate,
+    MeasureKey,
     Moments,
     Spread,
     Summary,
     Tally,
     add_faulty,
     flat_name,
+    raise_count,
 )
 from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.stats.phrases import NO_VALUES
@@ -55,11 +57,11 @@ NOT_KEPT = Message("measures-not-kept")
 def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Intervals) -> Summary:
     """The results in figures; the bill, the total and the signatures are the batch's own. Everything that the rubric
     has is there, then what only older results have."""
-    known = intervals.measures
+    known, measured = intervals.measures, tally.measured
     aspects = {aspect.id: aspect for aspect in rubric.aspects}
     names = dict.fromkeys([*aspects, *tally.aspects])
     composites = dict.fromkeys([*(composite.id for composite in rubric.composites), *tally.composites])
-    rated = sum(tally.aspects.get(aspect.id, NO_TALLY).means.n for aspect in rubric.aspects)
+    rated = int(sum(tally.aspects.get(aspect.id, NO_TALLY).means.n for aspect in rubric.aspects))
     unfit = sum(tally.aspects.get(aspect.id, NO_TALLY).reasons["not-applicable"] for aspect in rubric.aspects)
     expected = batch.counts.total * len(rubric.aspects) - unfit
     findings = summarize_findings(tally, known) if rubric.unit == "conversation" else None
@@ -72,9 +74,21 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
         counts=count_statuses(tally, batch.counts.total),
         coverage=Coverage(rated=rated, expected=expected, share=rated / expected if expected else None),
         aspects={
-            name: summarize_aspect(name, aspects.get(name), tally.aspects.get(name, NO_TALLY), known) for name in names
+            name: summarize_aspect(
+                name,
+                aspects.get(name),
+                tally.aspects.get(name, NO_TALLY),
+                known,
+                measured.aspects.get(name, NO_TALLY),
+            )
+            for name in names
         },
-        composites={name: spread(tally.composites.get(name, NO_MOMENTS), known.get(name)) for name in composites},
+        composites={
+            name: spread(
+                tally.composites.get(name, NO_MOMENTS), known.get(name), measured.composites.get(name, NO_MOMENTS)
+            )
+            for name in composites
+        },
         warnings=rank_counts(tally.warnings),
         failures=rank_counts(tally.failures),
         usage=batch.usage,
@@ -91,60 +105,74 @@ def summarize_tally(rubric: Rubric, tally: Tally, batch: Batch, intervals: Inter
 
 
 def summarize_aspect(
-    name: str, aspect: Aspect | None, tally: AspectTally, known: Mapping[str, MeanEstimate]
+    name: str,
+    aspect: Aspect | None,
+    tally: AspectTally,
+    known: Mapping[str, MeanEstimate],
+    measured: AspectTally,
 ) -> AspectSummary:
-    """The aspect in figures; None for one that the rubric does not have any more."""
-    levels = Counter(dict.fromkeys(aspect.values, 0) if aspect else {})
-    levels.update(tally.levels)
+    """The aspect in figures; None for one that the rubric does not have any more. `measured` has the same as `tally`,
+    by weight where results have weights."""
+    levels: dict[int, float] = dict.fromkeys(aspect.values, 0) if aspect else {}
+    levels |= share_out(measured.levels, tally.levels)
     return AspectSummary(
-        **dict(spread(tally.means, known.get(name))),
+        **dict(spread(tally.means, known.get(name), measured.means)),
         unrated=tally.reasons.total(),
         unrated_reasons=rank_counts(tally.reasons),
         histogram={str(level): count for level, count in sorted(levels.items())},
-        blended=spread(tally.blended, known.get(name + BLENDED)) if tally.blended.n else None,
+        blended=spread(tally.blended, known.get(name + BLENDED), measured.blended) if tally.blended.n else None,
     )
+
+
+def share_out(weighed: Counter[int], counted: Counter[int]) -> dict[int, float]:
+    """The counts by weight, adding up to how many there are."""
+    if weighed is counted or not counted:
+        return dict(counted)
+    unit = counted.total() / weighed.total()
+    return {level: count * unit for level, count in weighed.items()}
 
 
 def summarize_findings(tally: Tally, known: Mapping[str, MeanEstimate]) -> FindingSummary:
     """The findings in figures, by every code that there is."""
-    rates = {code: find_rate(tally.findings.get(code, FaultTally()), known.get(FINDING + code)) for code in CODES}
+    rates = {code: find_rate(tally, code, known) for code in CODES}
     return FindingSummary(any=rates.pop(ANY_CODE), codes=rates)
 
 
 def summarize_kinds(tally: Tally, known: Mapping[str, MeanEstimate]) -> dict[str, FindingRate]:
     """The findings in figures, by every kind of fault that there is."""
-    return {
-        kind: find_rate(tally.findings.get(KIND + kind, FaultTally()), known.get(FINDING + KIND + kind))
-        for kind in KINDS
-    }
+    return {kind: find_rate(tally, KIND + kind, known) for kind in KINDS}
 
 
-def find_rate(found: FaultTally, estimate: MeanEstimate | None) -> FindingRate:
+def find_rate(tally: Tally, code: str, known: Mapping[str, MeanEstimate]) -> FindingRate:
     """What the findings of one code amount to."""
+    found, measured = (one.findings.get(code, FaultTally()) for one in (tally, tally.measured))
+    estimate = known.get(FINDING + code)
 
-    def per_hundred(turns: int, of: int) -> float | None:
+    def per_hundred(turns: float, of: float) -> float | None:
         return 100 * turns / of if of else None
 
     return FindingRate(
-        conversations=found.conversations,
-        system_turns=sum(found.system_turns),
-        turns=sum(found.turns),
-        rate=per_hundred(sum(found.turns), sum(found.system_turns)),
+        conversations=int(found.conversations),
+        system_turns=int(sum(found.system_turns)),
+        turns=int(sum(found.turns)),
+        rate=per_hundred(sum(measured.turns), sum(measured.system_turns)),
         interval=estimate.interval if estimate else None,
         clusters=estimate.clusters if estimate else 0,
         reason=estimate.reason if estimate else NO_VALUES,
-        thirds=tuple(map(per_hundred, found.turns, found.system_turns)),
+        thirds=tuple(map(per_hundred, measured.turns, measured.system_turns)),
     )
 
 
-def spread(moments: Moments, estimate: MeanEstimate | None) -> Spread:
-    """What the values amount to."""
-    if not moments.n:
+def spread(moments: Moments, estimate: MeanEstimate | None, measured: Moments) -> Spread:
+    """What the values amount to: as many as `moments` has, with mean and spread of `measured`, maybe by weight."""
+    n = int(moments.n)
+    if not n:
         return Spread(n=0, mean=None, sd=None, interval=None, reason=NO_VALUES)
+    freedom = n - 1 if measured is moments else measured.n * (n - 1) / n
     return Spread(
-        n=moments.n,
-        mean=moments.mean,
-        sd=sqrt(moments.squares / (moments.n - 1)) if moments.n > 1 else None,
+        n=n,
+        mean=measured.mean,
+        sd=sqrt(measured.squares / freedom) if n > 1 else None,
         interval=estimate.interval if estimate else None,
         clusters=estimate.clusters if estimate else 0,
         reason=estimate.reason if estimate else NOT_KEPT,
@@ -178,53 +206,84 @@ async def read_frames(store: BatchStore, project: str, batch_id: str) -> AsyncIt
 
 def tally_frame(frame: RunFrame) -> Tally:
     """The figures of these results. numpy is loaded here."""
+    tally = count_frame(frame)
+    if len(frame):
+        tally.probabilities = float(frame.probability.min()), float(frame.probability.max())
+        if tally.probabilities[0] < 1:
+            tally.weighed = count_frame(frame, 1 / frame.probability)
+    return tally
+
+
+def count_frame(frame: RunFrame, weights: Floats | None = None) -> Tally:
+    """The figures of results that each count for so many, shape (n,): for 1 without weights."""
     import numpy as np
 
+    def total(numbers: Integers, size: int) -> list[float]:
+        found: list[float] = np.bincount(numbers, weights=weights, minlength=size).tolist()
+        return found
+
     tally = Tally()
-    for label, count in zip(frame.labels, np.bincount(frame.label, minlength=len(frame.labels)).tolist(), strict=True):
+    for label, count in zip(frame.labels, total(frame.label, len(frame.labels)), strict=True):
         if count:
             add_label(tally, label, count)
-    for (kind, name), column in frame.values.items():
-        values = column[~np.isnan(column)]
-        if not len(values):
-            continue
-        if kind == "composite":
-            tally.composites[name] = find_moments(values)
-        elif kind == "blended":
-            tally.aspects.setdefault(name, AspectTally()).blended = find_moments(values)
-        elif kind == "aspect":
-            aspect = tally.aspects.setdefault(name, AspectTally())
-            aspect.means, aspect.levels = find_moments(values), count_levels(frame, name)
-    for faulty, count in zip(frame.faults, np.bincount(frame.fault, minlength=len(frame.faults)).tolist(), strict=True):
+    for key in frame.values:
+        add_values(tally, frame, key, weights)
+    for faulty, count in zip(frame.faults, total(frame.fault, len(frame.faults)), strict=True):
         if faulty is not None and count:
             add_faulty(tally, faulty, count)
     return tally
 
 
-def add_label(tally: Tally, label: Label, count: int) -> None:
+def add_values(tally: Tally, frame: RunFrame, key: MeasureKey, weights: Floats | None) -> None:
+    """Adds the values of a measure, where there are any."""
+    import numpy as np
+
+    (kind, name), column = key, frame.values[key]
+    held = ~np.isnan(column)
+    if not held.any():
+        return
+    moments = find_moments(column[held], None if weights is None else weights[held])
+    if kind == "composite":
+        tally.composites[name] = moments
+    elif kind == "blended":
+        tally.aspects.setdefault(name, AspectTally()).blended = moments
+    elif kind == "aspect":
+        aspect = tally.aspects.setdefault(name, AspectTally())
+        aspect.means, aspect.levels = moments, count_levels(frame, name, weights)
+
+
+def add_label(tally: Tally, label: Label, count: float) -> None:
     """Adds what so many results with the label have in common."""
-    tally.statuses[label.status] += count
-    tally.warnings.update({code: count for code in label.warnings if not code.startswith(FINDING)})
+    raise_count(tally.statuses, label.status, count)
+    for code in label.warnings:
+        if not code.startswith(FINDING):
+            raise_count(tally.warnings, code, count)
     if label.status == "failed":
-        tally.failures[label.failure or JudgeReplyInvalid.code] += count
+        raise_count(tally.failures, label.failure or JudgeReplyInvalid.code, count)
     for name, reason in label.reasons:
-        tally.aspects.setdefault(name, AspectTally()).reasons[reason or MISSING] += count
+        raise_count(tally.aspects.setdefault(name, AspectTally()).reasons, reason or MISSING, count)
 
 
-def count_levels(frame: RunFrame, aspect: str) -> Counter[int]:
+def count_levels(frame: RunFrame, aspect: str, weights: Floats | None = None) -> Counter[int]:
     """How many results have each rating of the aspect: its own where it is told apart from the mean, else the mean."""
     import numpy as np
 
     given, apart = frame.read(("aspect", aspect)), frame.ratings.get(aspect)
     if apart is not None:
         given = np.where(np.isnan(apart), given, apart)
-    levels, counts = np.unique(given[given % 1 == 0], return_counts=True)
+    whole = given % 1 == 0
+    levels, place = np.unique(given[whole], return_inverse=True)
+    counts = np.bincount(place, weights=None if weights is None else weights[whole], minlength=len(levels))
     return Counter(dict(zip(map(int, levels.tolist()), counts.tolist(), strict=True)))
 
 
-def find_moments(values: Floats) -> Moments:
+def find_moments(values: Floats, weights: Floats | None = None) -> Moments:
     """Mean and squared deviations of the values, of which there is at least one: equal ones deviate by exactly 0."""
     apart = values - values[0]
+    if weights is not None:
+        total = float(weights.sum())
+        middle = float((weights * apart).sum()) / total
+        return Moments(total, float(values[0]) + middle, float((weights * (apart - middle) ** 2).sum()))
     mean = float(apart.mean())
     return Moments(len(values), float(values[0]) + mean, float(((apart - mean) ** 2).sum()))
 
@@ -254,18 +313,21 @@ def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
     import numpy as np
 
     from saiten_server.runs.frame import JUDGED_KINDS
+    from saiten_server.stats.observations import weigh_inversely
     from saiten_server.stats.resampling import estimate_mean
 
     if not frames:
         return Intervals(results=0, clusters=None, measures={})
     cluster, known = number_clusters(np.concatenate([frame.clusters for frame in frames]))
-    units = int(cluster.max()) + 1
+    units, weights = int(cluster.max()) + 1, weigh_inversely(np.concatenate([frame.probability for frame in frames]))
     found = {}
     for key in dict.fromkeys(key for frame in frames for key in frame.values if key[0] in JUDGED_KINDS):
         column = np.concatenate([frame.read(key) for frame in frames])
         held = ~np.isnan(column)
-        sums = np.bincount(cluster[held], weights=column[held], minlength=units).astype(np.float64)
-        counts = np.bincount(cluster[held], minlength=units).astype(np.float64)
+        own = None if weights is None else weights[held]
+        values = column[held] if own is None else own * column[held]
+        sums = np.bincount(cluster[held], weights=values, minlength=units).astype(np.float64)
+        counts = np.bincount(cluster[held], weights=own, minlength=units).astype(np.float64)
         name = flat_name(key)
         one = estimate_mean(sums, counts, bounds=bounds.get(name))
         found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
@@ -283,9 +345,10 @@ def estimate_findings(frame: RunFrame) -> dict[str, MeanEstimate]:
     for code in (*CODES, *KIND_CODES):
         turns = frame.count_faults(code)
         rows = np.flatnonzero(~np.isnan(turns))
-        counts = frame.system_turns[rows]
+        shares = 1 if frame.shares is None else frame.shares[rows]
         sums, sizes = (
-            np.bincount(cluster[rows], weights=each).astype(np.float64) for each in (100 * turns[rows], counts)
+            np.bincount(cluster[rows], weights=shares * each).astype(np.float64)
+            for each in (100 * turns[rows], frame.system_turns[rows])
         )
         rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0))
         found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
@@ -301,20 +364,21 @@ def rank_kinds(frame: RunFrame) -> tuple[FixFirst, ...]:
 
     overall = frame.read(("aspect", OVERALL))
     rated = np.flatnonzero(~np.isnan(overall) & ~np.isnan(frame.count_faults(KIND_CODES[0])))
-    ratings, system_turns = overall[rated], int(frame.system_turns[rated].sum())
+    ratings, shares = overall[rated], None if frame.shares is None else frame.shares[rated]
+    counted = frame.system_turns[rated] if shares is None else shares * frame.system_turns[rated]
     clusters = number_clusters(frame.clusters[rated])[0] if len(rated) else np.empty(0, np.int64)
     found = []
     for kind in KINDS:
         turns = frame.count_faults(KIND + kind)[rated]
         if not turns.any():
             continue
-        weighed = weigh_fault(ratings, turns > 0, clusters)
+        weighed = weigh_fault(ratings, turns > 0, clusters, shares)
         found.append(
             FixFirst(
                 kind=kind,
                 conversations=int(np.count_nonzero(turns)),
                 of=len(rated),
-                rate=100 * float(turns.sum()) / system_turns,
+                rate=100 * float((turns if shares is None else shares * turns).sum()) / float(counted.sum()),
                 effect=weighed.effect,
                 weight=weighed.weight,
                 interval=weighed.interval,

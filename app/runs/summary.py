@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import astuple, dataclass, field
+from math import inf
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -45,7 +47,8 @@ class ResultFigures(NamedTuple):
     `similarity` is b; `system` and `build` are the entries of that name in the candidate's metadata; `context` is the
     digest of its dialogue context; `faulty` are a conversation's findings. `spread` is the mean standard deviation of
     the samples over the aspects with several of them, as a share of each scale; None where the judge was asked once.
-    `looks` are what was seen of a pair.
+    `looks` are what was seen of a pair. `probability` is that with which a monitor sampled the conversation, None of
+    anything else.
     `failure` is the code of what stands in the place of an evaluation."""
 
     status: str
@@ -61,6 +64,7 @@ class ResultFigures(NamedTuple):
     faulty: FaultyTurns | None = None
     spread: float | None = None
     looks: str | None = None
+    probability: float | None = None
 
     def find_rating(self, aspect: str) -> int | None:
         """The rating of the aspect; None without one."""
@@ -90,6 +94,12 @@ SYSTEM = "system"
 BUILD = "build"
 """The metadata entry that names the build of the system."""
 
+MONITOR, PROBABILITY = "monitor", "probability"
+"""The metadata entries of a conversation that a monitor sampled: the monitor, and the probability with which it did."""
+
+LEAST_PROBABILITY = 1e-12
+"""Of a smaller one the inverse would be no figure to add up."""
+
 LEFT_OUT = "findings-unrated"
 """The warning that the judge's findings on an aspect could not be used."""
 
@@ -97,6 +107,18 @@ MISSING = "missing"
 """Why an aspect is counted as unrated where nothing is told."""
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def find_probability(metadata: Mapping[str, str]) -> float | None:
+    """The probability with which a monitor sampled the conversation that has these metadata; None of any other, and of
+    what is no probability."""
+    if MONITOR not in metadata:
+        return None
+    try:
+        found = float(metadata.get(PROBABILITY, ""))
+    except ValueError:
+        return None
+    return found if LEAST_PROBABILITY <= found <= 1 else None
 
 
 def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTurns:
@@ -133,6 +155,7 @@ def measure_evaluation(evaluation: Evaluation, context: str | None, faulty: Faul
         faulty=faulty,
         spread=measure_spread(aspects.values()),
         looks=None if evaluation.pair is None else write_looks(evaluation.pair),
+        probability=find_probability(evaluation.metadata),
     )
 
 
@@ -163,18 +186,19 @@ def measure_failure(failure: Failure) -> ResultFigures:
 
 @dataclass(slots=True)
 class Moments:
-    """Mean and squared deviations of the values so far, by Welford's updates: equal values deviate by exactly 0."""
+    """Mean and squared deviations of the values so far, by Welford's updates: equal values deviate by exactly 0. `n` is
+    the sum of what they count for."""
 
-    n: int = 0
+    n: float = 0
     mean: float = 0.0
     squares: float = 0.0
 
-    def add(self, value: float) -> None:
-        """Adds one value."""
-        self.n += 1
+    def add(self, value: float, count: float = 1) -> None:
+        """Adds one value, which counts for so many (West 1979)."""
+        self.n += count
         deviation = value - self.mean
-        self.mean += deviation / self.n
-        self.squares += deviation * (value - self.mean)
+        self.mean += count * deviation / self.n
+        self.squares += count * deviation * (value - self.mean)
 
     def merge(self, other: Moments) -> None:
         """Adds all values of `other`, by Chan, Golub and LeVeque's update: equal means add no deviation."""
@@ -198,14 +222,14 @@ class AspectTally:
     levels: Counter[int] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def add(self, mean: float | None, rating: int | None, reason: str | None) -> None:
+    def add(self, mean: float | None, rating: int | None, reason: str | None, count: float = 1) -> None:
         """Adds one result's verdict, but for its blended value."""
         if mean is None:
-            self.reasons[reason or MISSING] += 1
+            raise_count(self.reasons, reason or MISSING, count)
             return
-        self.means.add(mean)
+        self.means.add(mean, count)
         if rating is not None:
-            self.levels[rating] += 1
+            raise_count(self.levels, rating, count)
 
     def merge(self, other: AspectTally) -> None:
         """Adds all verdicts of `other`."""
@@ -220,11 +244,11 @@ class FaultTally:
     """Findings of one code so far: `conversations` of which it is known, their system turns and the faulty ones of
     these, both by the third of the conversation's system turns that they are in."""
 
-    conversations: int = 0
-    system_turns: list[int] = field(default_factory=lambda: [0, 0, 0])
-    turns: list[int] = field(default_factory=lambda: [0, 0, 0])
+    conversations: float = 0
+    system_turns: list[float] = field(default_factory=lambda: [0, 0, 0])
+    turns: list[float] = field(default_factory=lambda: [0, 0, 0])
 
-    def add(self, system_turns: int, turns: Iterable[int], count: int = 1) -> None:
+    def add(self, system_turns: int, turns: Iterable[int], count: float = 1) -> None:
         """Adds so many conversations that are alike."""
         self.conversations += count
         for third in range(3):
@@ -242,10 +266,16 @@ class FaultTally:
             self.turns[third] += other.turns[third]
 
 
+NO_PROBABILITIES, ALIKE = (inf, 0.0), (1.0, 1.0)
+"""The least and the greatest probability of no results, and of results that were not sampled."""
+
+
 @dataclass(slots=True)
 class Tally:
     """All results of a batch so far. `warnings` counts results by warning code, `failures` those without a single
-    rating by the failure's. `findings` are those of conversations by code."""
+    rating by the failure's. `findings` are those of conversations by code. `probabilities` are the least and the
+    greatest with which any was sampled, and `weighed` has the same measures where each result counts for the inverse of
+    its own; None where all are 1."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     aspects: dict[str, AspectTally] = field(default_factory=dict)
@@ -253,13 +283,26 @@ class Tally:
     warnings: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     findings: dict[str, FaultTally] = field(default_factory=dict)
+    probabilities: tuple[float, float] = field(default=NO_PROBABILITIES, compare=False)
+    weighed: Tally | None = None
 
     @property
     def results(self) -> int:
         return self.statuses.total()
 
+    @property
+    def measured(self) -> Tally:
+        """Where means are read: all results alike, unless they were sampled with different probabilities."""
+        low, high = self.probabilities
+        return self.weighed if self.weighed is not None and low < high else self
+
     def merge(self, other: Tally) -> None:
         """Adds all results of `other`, none of which may have been added before."""
+        if self.weighed is not None or other.weighed is not None:
+            # Before these are: what has no weights of its own counts for 1.
+            self.weigh().merge(other.weighed or other)
+        low, high = other.probabilities
+        self.probabilities = min(self.probabilities[0], low), max(self.probabilities[1], high)
         self.statuses.update(other.statuses)
         for name, aspect in other.aspects.items():
             self.aspects.setdefault(name, AspectTally()).merge(aspect)
@@ -269,6 +312,17 @@ class Tally:
         self.failures.update(other.failures)
         for code, found in other.findings.items():
             self.findings.setdefault(code, FaultTally()).merge(found)
+
+    def weigh(self) -> Tally:
+        """The measures by weight; of results so far that are all of probability 1, they are these."""
+        if self.weighed is None:
+            self.weighed = deepcopy(self)
+        return self.weighed
+
+
+def raise_count(counter: Counter[Any], key: int | str, count: float) -> None:
+    """Adds so many, which need not be whole where results have weights."""
+    counter[key] += count  # type: ignore[assignment]
 
 
 def tally_results(results: Iterable[ResultFigures]) -> Tally:
@@ -281,26 +335,35 @@ def tally_results(results: Iterable[ResultFigures]) -> Tally:
 
 def add_result(tally: Tally, figures: ResultFigures) -> None:
     """Adds one result. Each must be added once, in any order."""
-    tally.statuses[figures.status] += 1
+    probability = 1.0 if figures.probability is None else figures.probability
+    if probability < 1 or tally.weighed is not None:
+        count_result(tally.weigh(), figures, 1 / probability)
+    tally.probabilities = min(tally.probabilities[0], probability), max(tally.probabilities[1], probability)
+    count_result(tally, figures)
+
+
+def count_result(tally: Tally, figures: ResultFigures, count: float = 1) -> None:
+    """Adds what counts for so many results."""
+    raise_count(tally.statuses, figures.status, count)
     # Not `setdefault`, which would make an object for every value.
     for (kind, name), value in figures.values.items():
         if kind == "aspect":
             if name not in tally.aspects:
                 tally.aspects[name] = AspectTally()
-            tally.aspects[name].add(value, figures.find_rating(name), figures.unrated.get(name))
+            tally.aspects[name].add(value, figures.find_rating(name), figures.unrated.get(name), count)
         elif value is not None and kind == "blended":
-            tally.aspects[name].blended.add(value)
+            tally.aspects[name].blended.add(value, count)
         elif value is not None and kind == "composite":
-            tally.composites.setdefault(name, Moments()).add(value)
+            tally.composites.setdefault(name, Moments()).add(value, count)
     tally.warnings.update(figures.warnings)
     if figures.faulty is not None:
-        add_faulty(tally, figures.faulty)
+        add_faulty(tally, figures.faulty, count)
     if figures.status == "failed":
         # An evaluation with not one rating carries no failure: outside a batch it would have been this one.
         tally.failures[figures.failure or JudgeReplyInvalid.code] += 1
 
 
-def add_faulty(tally: Tally, faulty: FaultyTurns, count: int = 1) -> None:
+def add_faulty(tally: Tally, faulty: FaultyTurns, count: float = 1) -> None:
     """Adds the findings of so many conversations that are alike."""
     for code in (*CODES, *KIND_CODES):
         if (turns := faulty.turns_of(code)) is not None:
@@ -311,35 +374,45 @@ def add_faulty(tally: Tally, faulty: FaultyTurns, count: int = 1) -> None:
 
 def pack_tally(tally: Tally) -> str:
     """The figures as compact JSON on one line: about 1.5 kB for six aspects."""
-    return COMPACT.encode(
-        {
-            "s": tally.statuses,
-            "a": {
-                name: [astuple(one.means), astuple(one.blended), one.levels, one.reasons]
-                for name, one in tally.aspects.items()
-            },
-            "c": {name: astuple(moments) for name, moments in tally.composites.items()},
-            "w": tally.warnings,
-            "f": tally.failures,
-            **({"d": {code: astuple(found) for code, found in tally.findings.items()}} if tally.findings else {}),
-        }
-    )
+    return COMPACT.encode(describe_tally(tally))
+
+
+def describe_tally(tally: Tally) -> dict[str, Any]:
+    """The figures as JSON. What counts by weight is there where there are weights."""
+    return {
+        "s": tally.statuses,
+        "a": {
+            name: [astuple(one.means), astuple(one.blended), one.levels, one.reasons]
+            for name, one in tally.aspects.items()
+        },
+        "c": {name: astuple(moments) for name, moments in tally.composites.items()},
+        "w": tally.warnings,
+        "f": tally.failures,
+        **({"d": {code: astuple(found) for code, found in tally.findings.items()}} if tally.findings else {}),
+        **({"p": tally.probabilities, "h": describe_tally(tally.weighed)} if tally.weighed else {}),
+    }
 
 
 def unpack_tally(text: str) -> Tally:
     """The tally in a text from `pack_tally`. Raises ValueError for any other text."""
-    packed = from_json(text)
     try:
-        return Tally(
-            statuses=Counter(packed["s"]),
-            aspects={name: read_aspect(*parts) for name, parts in packed["a"].items()},
-            composites={name: Moments(*parts) for name, parts in packed["c"].items()},
-            warnings=Counter(packed["w"]),
-            failures=Counter(packed["f"]),
-            findings={code: FaultTally(*parts) for code, parts in packed.get("d", {}).items()},
-        )
+        return read_tally(from_json(text))
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError("this is not a packed tally") from error
+
+
+def read_tally(packed: Mapping[str, Any]) -> Tally:
+    """The figures in JSON."""
+    return Tally(
+        statuses=Counter(packed["s"]),
+        aspects={name: read_aspect(*parts) for name, parts in packed["a"].items()},
+        composites={name: Moments(*parts) for name, parts in packed["c"].items()},
+        warnings=Counter(packed["w"]),
+        failures=Counter(packed["f"]),
+        findings={code: FaultTally(*parts) for code, parts in packed.get("d", {}).items()},
+        probabilities=tuple(packed.get("p", ALIKE if packed["s"] else NO_PROBABILITIES)),
+        weighed=read_tally(packed["h"]) if "h" in packed else None,
+    )
 
 
 def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], reasons: dict[str, int]) -> AspectTally:
@@ -427,12 +500,14 @@ class Intervals(Value):
 class AspectSummary(Spread):
     """One aspect over all evaluations: each counts with the mean of its samples.
 
-    `histogram` counts ratings by level, every level of the scale present; `blended` is null where nothing is blended.
+    `histogram` counts ratings by level, every level of the scale present: of conversations that a monitor sampled with
+    different probabilities each by its weight, all together as many as there are;
+    `blended` is null where nothing is blended.
     """
 
     unrated: int = Field(description="evaluations without a rating of this aspect")
     unrated_reasons: dict[str, int]
-    histogram: dict[str, int]
+    histogram: dict[str, int | float]
     blended: Spread | None
 
 

@@ -51,7 +51,15 @@ from saiten_server.core.reports import (
     SharedRaters,
     SystemsDifference,
 )
-from saiten_server.stats.observations import Floats, Integers, Mask, Observations, average_groups, number_keys
+from saiten_server.stats.observations import (
+    Floats,
+    Integers,
+    Mask,
+    Observations,
+    average_groups,
+    number_keys,
+    weigh_inversely,
+)
 from saiten_server.stats.phrases import join_clauses, tell_count, tell_count_within
 from saiten_server.stats.resampling import (
     Clustered,
@@ -123,13 +131,15 @@ class CorrectedSample:
     """One system's values of an aspect, item by item, all of shape (n,). `scores` have no NaN; `ratings` are NaN where
     no one rated. `clusters` are numbers of the clusters, shared by all systems. `weights` are the inverse of the
     probabilities with which rated items were chosen, None where all had the same. `said` has the ratings one by one,
-    None where it is not known who rated what; `ratings` are then their means by item."""
+    None where it is not known who rated what; `ratings` are then their means by item. `shares` are the inverse of the
+    probabilities with which all items were sampled, None where these are equal; `weights` then have both."""
 
     scores: Floats
     ratings: Floats
     clusters: Integers
     weights: Floats | None = None
     said: Said | None = None
+    shares: Floats | None = None
 
     @property
     def raters(self) -> Integers:
@@ -156,6 +166,10 @@ class CorrectedSample:
         """The items over which the judge's mean is taken: those not rated. Where items were not chosen evenly, those
         left are no picture of all, and it is taken over all."""
         return np.isnan(self.ratings) if self.weights is None else np.ones(len(self.ratings), dtype=np.bool_)
+
+    def shares_of(self, items: Mask) -> Floats | None:
+        """The shares of these."""
+        return None if self.shares is None else self.shares[items]
 
 
 @dataclass(frozen=True)
@@ -310,7 +324,10 @@ def estimate_corrected(sample: CorrectedSample, *, plain: bool = False, weight: 
         return alone
     residual = weigh_part(human - weight * judged, own, weights, plain=plain)
     return join_terms(
-        residual, weigh_part(sample.scores[others], sample.clusters[others], None, plain=plain), weight, plain=plain
+        residual,
+        weigh_part(sample.scores[others], sample.clusters[others], sample.shares_of(others), plain=plain),
+        weight,
+        plain=plain,
     )
 
 
@@ -360,7 +377,7 @@ def split_terms(sample: CorrectedSample, others: Mask) -> tuple[Integers, Floats
     parts = [
         weigh_part(sample.ratings[rated], sample.clusters[rated], weights, plain=True),
         weigh_part(sample.scores[rated], sample.clusters[rated], weights, plain=True),
-        weigh_part(sample.scores[others], sample.clusters[others], None, plain=True),
+        weigh_part(sample.scores[others], sample.clusters[others], sample.shares_of(others), plain=True),
     ]
     names = unite(parts[0].clusters, parts[2].clusters)
     people, ours, theirs = (spread_out(part.clustered.parts, part.clusters, names) for part in parts)
@@ -566,7 +583,7 @@ class Corrected:
 def correct(sample: CorrectedSample, options: CorrectionOptions) -> Corrected:
     """The judge's, people's and the corrected mean. The sample has at least one item."""
     plain = options.quantile == "normal"
-    judge = estimate_plain(sample.scores, sample.clusters, plain=plain)
+    judge = estimate_plain(sample.scores, sample.clusters, sample.shares, plain=plain)
     rated = ~np.isnan(sample.ratings)
     if not rated.any():
         return Corrected(sample, judge, None, None, NO_RATINGS, FEWEST_RATED)
@@ -715,7 +732,9 @@ def differ_corrected(
 def estimate_even(even: Contrast, samples: Sequence[CorrectedSample], *, plain: bool) -> list[Estimate]:
     """Both estimates with each rater's weight the same in both, and one λ."""
     judged = [
-        weigh_part(sample.scores[sample.others], sample.clusters[sample.others], None, plain=plain)
+        weigh_part(
+            sample.scores[sample.others], sample.clusters[sample.others], sample.shares_of(sample.others), plain=plain
+        )
         for sample in samples
         if sample.others.any()
     ]
@@ -842,6 +861,7 @@ def split_systems(
     said = None if column is None else list_said(observations, column)
     chosen = observations.probability
     probability = nothing if chosen is None else observations.means(chosen)
+    sampled = None if observations.sampled is None else observations.means(observations.sampled)
     judged, rated = ~np.isnan(scores), ~np.isnan(ratings)
     shares = {} if column is None else share_by_level(observations, column, rated)
     found = {}
@@ -858,8 +878,11 @@ def split_systems(
             )
         uneven = known.any() and bool(np.ptp(probability[here & rated]))
         weights = 1 / probability[here] if uneven else None
+        counted = None if sampled is None else weigh_inversely(sampled[here])
+        if counted is not None:
+            weights = counted if weights is None else weights * counted
         own_said = None if said is None else said.within(here)
-        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights, own_said)
+        sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights, own_said, counted)
         found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
     return found
 

@@ -37,7 +37,8 @@ class Observations:
     given, `probability` that with which the row's item was chosen for people to rate. `lines` are the rows' 1-based
     line numbers in what they were read from. `folded` are the aspects whose values stand as minus their distance from
     that level, the best of their scale. `dialogue`, of shape (n,), numbers the dialogue that the row's item is a turn
-    of, NO_DIALOGUE where none is named; None where none is named at all.
+    of, NO_DIALOGUE where none is named; None where none is named at all. `sampled` is the probability with which a
+    monitor sampled the row's item, None where all are 1.
     """
 
     systems: tuple[str, ...]
@@ -53,6 +54,7 @@ class Observations:
     folded: Mapping[str, float] = field(default_factory=dict)
     dialogue: Integers | None = None
     probability: Floats | None = None
+    sampled: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -106,6 +108,15 @@ class Observations:
     def means(self, column: Floats) -> Floats:
         """The mean of the column's values of each unit, shape (units,); NaN for a unit without any."""
         return average_groups(column, self.unit, self.units)
+
+
+def weigh_inversely(probability: Floats) -> Floats | None:
+    """Weights by the inverse of the probabilities, on average 1, shape (n,); None where all are equal."""
+    if not len(probability) or float(np.ptp(probability)) == 0:
+        return None
+    weights: Floats = (1 / probability).astype(np.float64)
+    weights /= weights.mean()
+    return weights
 
 
 def number_keys(keys: Integers) -> Integers:

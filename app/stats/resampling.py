@@ -85,10 +85,12 @@ class Clustered:
         return share * (1 - share) * (width / self.error) ** 2 if self.error else inf
 
 
-def add_up(values: Floats, codes: Integers) -> tuple[Floats, Floats]:
-    """Sums and counts by cluster of values and their clusters' numbers, both of shape (n,)."""
+def add_up(values: Floats, codes: Integers, weights: Floats | None = None) -> tuple[Floats, Floats]:
+    """Sums and counts by cluster of values and their clusters' numbers, all of shape (n,); by `weights`, values count
+    for so many."""
     places = number_keys(codes)
-    counts = np.bincount(places).astype(np.float64)
+    counts = np.bincount(places, weights=weights).astype(np.float64)
+    values = values if weights is None else weights * values
     sums: Floats = np.bincount(places, weights=values, minlength=len(counts)).astype(np.float64)
     return sums, counts
 

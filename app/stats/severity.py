@@ -244,14 +244,22 @@ class Priority:
     reason: Message | None
 
 
-def weigh_fault(ratings: Floats, has: Mask, clusters: Integers, *, alpha: float = 0.05) -> Priority:
+def find_average(values: Floats, weights: Floats | None) -> float:
+    """The mean of values that there are, by their weights if any."""
+    return float(values.mean() if weights is None else weights @ values / weights.sum())
+
+
+def weigh_fault(
+    ratings: Floats, has: Mask, clusters: Integers, weights: Floats | None = None, *, alpha: float = 0.05
+) -> Priority:
     """The weight of a fault, with its interval at 1 − alpha by the delta method over clusters. All arguments have shape
-    (n,), and at least one conversation has the fault. Residuals are corrected for the number of clusters in each of the
-    two groups, and the degrees of freedom are one less than the smaller number of these."""
-    share = float(has.mean())
-    if share == 1:
+    (n,), and at least one conversation has the fault; `weights` are on average 1, None where all are. Residuals are
+    corrected for the number of clusters in each of the two groups, and the degrees of freedom are one less than the
+    smaller number of these."""
+    share = find_average(has.astype(np.float64), weights)
+    if has.all():
         return Priority(share, None, None, None, NONE_WITHOUT)
-    means = [float(ratings[group].mean()) for group in (~has, has)]
+    means = [find_average(ratings[group], None if weights is None else weights[group]) for group in (~has, has)]
     effect = means[0] - means[1]
     units, places = np.unique(clusters, return_inverse=True)
     without, with_fault = (len(np.unique(clusters[group])) for group in (~has, has))
@@ -262,7 +270,8 @@ def weigh_fault(ratings: Floats, has: Mask, clusters: Integers, *, alpha: float 
             return Priority(share, effect, found.weight, None, reason)
     scales = sqrt(without / (without - 1)) * share / (1 - share), -sqrt(with_fault / (with_fault - 1))
     residuals = np.where(has, scales[1] * (ratings - means[1]), scales[0] * (ratings - means[0]))
-    parts = np.bincount(places, weights=effect * (has - share) + residuals) / len(ratings)
+    each = effect * (has - share) + residuals
+    parts = np.bincount(places, weights=each if weights is None else weights * each) / len(ratings)
     error = sqrt(len(units) / (len(units) - 1) * float(parts @ parts))
     if not error:
         return Priority(share, effect, found.weight, None, NO_SPREAD)

@@ -2063,7 +2063,9 @@ class AspectSummary(Answer):
     """
     One aspect over all evaluations: each counts with the mean of its samples.
 
-    `histogram` counts ratings by level, every level of the scale present; `blended` is null where nothing is blended.
+    `histogram` counts ratings by level, every level of the scale present: of conversations that a monitor sampled with
+    different probabilities each by its weight, all together as many as there are;
+    `blended` is null where nothing is blended.
     """
 
     n: int
@@ -2082,7 +2084,7 @@ class AspectSummary(Answer):
     """evaluations without a rating of this aspect"""
     unrated_reasons: Mapping[str, int] = {}
     """how many are unrated, by the reason"""
-    histogram: Mapping[str, int] = {}
+    histogram: Mapping[str, int | float] = {}
     """how many candidates got each rating"""
     blended: Spread | None = None
     """the figures of the blended values"""

@@ -17,7 +17,9 @@ from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.traces.values import LiveConversation
 from saiten_server.monitors.values import MonitorChange
 from saiten_server.platform.sql import engine as db
+from saiten_server.runs.summaries import Summaries
 from saiten_server.scoring.admission import Quote
+from saiten_server.scoring.rubrics.files import open_rubrics
 from tests.support.batches import START
 from tests.support.live import PROJECT, MonitorBench, make_live
 
@@ -154,6 +156,28 @@ async def test_means_weigh_each_conversation_by_the_inverse_of_its_probability(q
     (window,) = await windows_of(quick, monitor.id)
     assert window.aspects["overall"].value == 5.0
     assert window.aspects["overall"].interval is None
+
+
+async def test_the_run_of_a_window_is_weighed_likewise(quick: MonitorBench) -> None:
+    monitor = await quick.make(rate=0.5, strata=[{"filter": {"feedback": "down"}, "rate": 1.0}])
+    quick.live.close(*(make_live(f"c-{number}") for number in range(20)))
+    # An attribute that is called so is no probability.
+    quick.live.close(make_live("down", attributes={"feedback": "down", "monitor": "", "probability": "0.001"}))
+    await quick.work.do_round()
+    sampled = [one for one in await results(quick, monitor.id) if one.outcome == "sampled"]
+    assert 2 < len(sampled) < 21
+    await quick.score({one.conversation: 2.0 if one.conversation == "down" else 8.0 for one in sampled})
+    await quick.work.do_round()
+    (window,) = await windows_of(quick, monitor.id)
+    batch = await quick.batches.find(PROJECT, window.run or "")
+    assert batch is not None
+    summary = await Summaries(quick.batches, open_rubrics(None)).summarize(PROJECT, batch)
+    overall, others = summary.aspects["overall"], len(sampled) - 1
+    assert overall.n == len(sampled)
+    assert overall.mean == pytest.approx((2 * 8 * others + 2) / (2 * others + 1))
+    assert overall.mean == pytest.approx(window.aspects["overall"].value)
+    assert sum(overall.histogram.values()) == pytest.approx(len(sampled))
+    assert summary.counts.scored == len(sampled)
 
 
 async def test_a_rate_of_zero_judges_nothing_and_rules_still_look(quick: MonitorBench) -> None:

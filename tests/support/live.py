@@ -192,6 +192,7 @@ def finish_with(job: Any, entry: Any, candidate: Any, rating: float, faulty: int
         kinds={},
         warnings=(),
         usage=Usage(judge_calls=1, cost_usd=0.25),
+        metadata=candidate.metadata,
     )
     asked = ConversationRequest.model_construct(turns=conversation.turns, persona=None, goal=None)
     return FinishedCandidate(job, entry, record.model_copy(update={"request": asked}), None, record.evaluation.usage)

@@ -365,7 +365,7 @@ class LinkedMean:
     error: float
 
 
-def link_counts(counts: Mapping[str, int], stored: StoredLink, aspect: str) -> LinkedMean | None:
+def link_counts(counts: Mapping[str, int | float], stored: StoredLink, aspect: str) -> LinkedMean | None:
     """The mean of ratings of which so many are on each level, linked; None without a link of the aspect or a rating.
     It is that of `link_run` where each rating is of one sample."""
     link, draws = stored.link.aspects.get(aspect), stored.draws.get(aspect)

@@ -206,6 +206,8 @@ def gather_builds(
     night: int,
 ) -> Items:
     """The values of the measures in all builds."""
+    if any(run.frame.shares is not None for run in (baseline, candidate, *earlier.values())):
+        raise InvalidRequest(Message("sequence-of-uneven-sample"), pointer="/sequence")
     newest = match_runs(baseline, candidate)
     if newest.pairing.test != "paired":
         raise InvalidRequest(Message("sequence-unpaired-test"))

@@ -387,7 +387,7 @@ def make_cards(rubric: Rubric, summary: Summary, *, samples: int) -> list[Aspect
         # The lowest level stands at the bottom of its histogram.
         for value in sorted(counts, reverse=True):
             address = items(sort="item", value=f"{name}:{value}") if samples == 1 else None
-            levels.append(LevelCount(value, labels.get(value), counts[value], address))
+            levels.append(LevelCount(value, labels.get(value), round(counts[value]), address))
         low, high = aspect.scale if aspect else (min(counts, default=0), max(counts, default=1))
         links = {"worst": items(measure=name), "unrated": items(unrated=name)}
         cards.append(AspectCard(name, aspect, found, low, high, levels, **links))

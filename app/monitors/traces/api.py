@@ -176,7 +176,7 @@ async def receive_traces(request: Request, container: Serving) -> Response:
 
     Any key but a read-only one may send; a key with the scope `ingest` may do nothing else.
     """
-    return await take(request, container.find(TraceIntake), "traces")
+    return await take(request, container, "traces")
 
 
 @router.post(
@@ -188,12 +188,12 @@ async def receive_traces(request: Request, container: Serving) -> Response:
 async def receive_logs(request: Request, container: Serving) -> Response:
     """Takes log records as OTLP over HTTP: the events in which some instrumentations send what was said. Others are
     left out."""
-    return await take(request, container.find(TraceIntake), "logs")
+    return await take(request, container, "logs")
 
 
-async def take(request: Request, intake: TraceIntake, signal: Signal) -> Response:
+async def take(request: Request, container: Serving, signal: Signal) -> Response:
     """Stores the spans, and answers as OTLP says: errors are a `google.rpc.Status` in the request's encoding."""
-    is_json = False
+    is_json, intake = False, container.find(TraceIntake)
     try:
         is_json = read_media_type(request.headers) == JSON
         is_packed = read_encoding(request.headers) == "gzip"
@@ -207,6 +207,8 @@ async def take(request: Request, intake: TraceIntake, signal: Signal) -> Respons
             raise RequestRefused(400, "invalid-body", error.message) from None
     except SaitenError as error:
         return answer_status(request, error, is_json=is_json)
+    rejected = {str(why): count for why, count in outcome.rejected.items()}
+    container.telemetry.traced(len(body), outcome.stored, rejected, outcome.unread)
     return answer_outcome(outcome, signal, language_of(request), is_json=is_json)
 
 

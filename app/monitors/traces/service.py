@@ -48,6 +48,9 @@ SWEEP_SECONDS = 2.0
 EXPIRE_SECONDS = 600.0
 """Between two looks for conversations that are to be closed, and for those that are to go."""
 
+COUNT_SECONDS = 60.0
+"""Between two counts of all of them."""
+
 
 def keep_text(text: str, kinds: Collection[str]) -> str:
     """The text as it is."""
@@ -75,10 +78,12 @@ class KnownTexts:
 
 @dataclass
 class Outcome:
-    """What became of a body: how many of its spans were stored that were not there, and how many were rejected why."""
+    """What became of a body: how many of its spans were stored that were not there, how many were rejected why, and
+    how many are of calls that no convention reads."""
 
     stored: int = 0
     rejected: Counter[Reason] = field(default_factory=Counter)
+    unread: int = 0
 
 
 class TraceIntake:
@@ -135,6 +140,7 @@ class TraceIntake:
     async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
         await self._quota.require_room(project, sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
+        outcome.unread = read.unread.total()
         first = Arrived(project, read.rows[:ROWS_AT_ONCE], self._now(), rules, counts, read.unread, read.named)
         rest = (Arrived(project, rows, first.at, rules) for rows in cut_pieces(read.rows[ROWS_AT_ONCE:], ROWS_AT_ONCE))
         if first.rows or counts or read.unread or read.named:
@@ -170,7 +176,8 @@ class TraceIntake:
 
 
 class TraceUpkeep:
-    """Closes conversations that have ended, and removes old ones. Several processes may run it."""
+    """Closes conversations that have ended, and removes old ones. Several processes may run it. `tell` takes how many
+    there are by state, once a minute."""
 
     def __init__(
         self,
@@ -180,6 +187,7 @@ class TraceUpkeep:
         days: float,
         now: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tell: Callable[[Mapping[str, int]], None] = lambda states: None,
     ) -> None:
         self._store = store
         self._policies = policies
@@ -187,6 +195,8 @@ class TraceUpkeep:
         self._now = now
         self._sleep = sleep
         self._expire_at: datetime | None = None
+        self._count_at: datetime | None = None
+        self._tell = tell
 
     async def run(self) -> None:
         """Sweeps until cancelled. What a sweep leaves undone, the next one finds."""
@@ -207,6 +217,9 @@ class TraceUpkeep:
         if self._expire_at is None or now >= self._expire_at:
             self._expire_at = now + timedelta(seconds=EXPIRE_SECONDS)
             await self.expire(now)
+        if self._count_at is None or now >= self._count_at:
+            self._count_at = now + timedelta(seconds=COUNT_SECONDS)
+            self._tell(await self._store.count_states())
         return closed
 
     async def expire(self, now: datetime) -> None:

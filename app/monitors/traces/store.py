@@ -237,6 +237,11 @@ class LiveStore:
             await add_bytes(connection, freed)
         return len(rows)
 
+    async def count_states(self) -> Mapping[str, int]:
+        """The conversations of all projects by state, out of the index."""
+        query = select(conversation.state, func.count()).group_by(conversation.state)
+        return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
+
     async def count(self, project: str) -> tuple[Mapping[str, int], Mapping[str, int], builtins.list[Unread]]:
         """The project's conversations by state, what its spans were or why they were left out, and the unknown
         conventions, the most frequent first."""

@@ -200,7 +200,8 @@ text_grams = table(
 # `unrated` (aspects) and `reasons` (why, in the same order) are names with a space before and after each. `item_key`
 # and `context_key` are digests (`key_of`) that are equal for equal items and contexts. As JSON: a conversation's faulty
 # turns by code (`findings`), ratings by aspect where they are not the mean, and `further` values, which have no column:
-# [kind, name, value] of each; of a pair its `looks` (`core.preference.write_looks`).
+# [kind, name, value] of each; of a pair its `looks` (`core.preference.write_looks`). `probability` is that
+# with which a monitor sampled the conversation.
 result_figures = table(
     "result_figures",
     batch_id(primary_key=True),
@@ -219,6 +220,7 @@ result_figures = table(
     sa.Column("similarity", sa.Float(precision=53), nullable=True),
     sa.Column("system_turns", sa.Integer, nullable=True),
     *columns(sa.Text, "findings", "ratings", "further", "looks", nullable=True),
+    sa.Column("probability", sa.Float(precision=53), nullable=True),
     sqlite_with_rowid=False,
 )
 

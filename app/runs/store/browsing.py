@@ -326,7 +326,7 @@ def list_runs(tally: Tally, query: ResultQuery) -> list[LevelRun] | None:
         by_key.setdefault(level if query.target is None else abs(level - query.target), []).append(level)
     ordered = sorted(by_key.items(), reverse=query.descending)
     runs = [LevelRun(tuple(map(float, levels)), sum(known.levels[level] for level in levels)) for _, levels in ordered]
-    return [*runs, LevelRun((), tally.results - known.means.n)]
+    return [*runs, LevelRun((), tally.results - int(known.means.n))]
 
 
 def is_determined(known: AspectTally) -> bool:

@@ -50,7 +50,7 @@ HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
 WORTH = own.status.in_(ENDED_STATUSES) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD
-FORMAT = "4"
+FORMAT = "5"
 """Of `pack_frame`: what was kept in another is made again."""
 
 PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))

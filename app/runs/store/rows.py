@@ -104,6 +104,7 @@ VALUE_COLUMNS = tuple(f"v{number:02}" for number in range(MOST_MEASURES))
 FIXED = (
     *("status", "system", "build", "warnings", "unrated", "reasons", "failure", "ratings"),
     *("context", "context_key", "spread", "similarity", "system_turns", "findings", "further", "looks"),
+    "probability",
 )
 """What a row of figures tells beside its place and its values."""
 
@@ -175,6 +176,7 @@ def describe_figures(figures: ResultFigures, measures: Measures, width: int) -> 
         "findings": None if faulty is None else COMPACT.encode(faulty.found),
         "further": COMPACT.encode(further) if further else None,
         "looks": figures.looks,
+        "probability": figures.probability,
         **dict(zip(VALUE_COLUMNS[:width], [*values, *[None] * (width - len(values))], strict=True)),
     }
 

@@ -90,6 +90,15 @@ async def test_bad_spans_are_rejected_alone_and_said(client: httpx.AsyncClient) 
     assert "4 MiB を超える" in ExportTraceServiceResponse.FromString(again.content).partial_success.error_message
     report = (await client.get("/v1/traces")).json()
     assert report["counts"]["rejected-span-too-large"] == 2
+    metrics = (await client.get("/metrics")).text
+    for line in (
+        'saiten_traces_spans_total{outcome="stored"} 1.0',
+        'saiten_traces_spans_total{outcome="span-too-large"} 2.0',
+        'saiten_traces_spans_total{outcome="span-ids"} 2.0',
+        "saiten_traces_received_bytes_total 1.000",
+        "saiten_traces_unread_spans_total 0.0",
+    ):
+        assert line in metrics
 
 
 def nest_resource() -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -75,10 +76,13 @@ async def test_rules_hide_texts_before_they_are_stored(sqlite_engine: AsyncEngin
 async def test_upkeep_closes_and_removes(sqlite_engine: AsyncEngine) -> None:
     intake, policies, now = open_intake(sqlite_engine), PolicyStore(sqlite_engine), [NOON]
     await send(intake, "a")
-    upkeep = TraceUpkeep(store=intake.store, policies=policies, days=30, now=lambda: now[0])
+    told: list[Mapping[str, int]] = []
+    upkeep = TraceUpkeep(store=intake.store, policies=policies, days=30, now=lambda: now[0], tell=told.append)
     assert await upkeep.sweep() == 0
     now[0] = NOON + timedelta(minutes=6)
     assert await upkeep.sweep() == 1
+    assert await upkeep.sweep() == 0
+    assert told == [{"open": 1}, {"closed": 1}]
     await policies.save_policy("team", ProjectPolicy(texts="drop", after_days=2), NOON)
     now[0] = NOON + timedelta(days=1)
     await upkeep.sweep()
