@@ -66,8 +66,8 @@ class PreferenceStore:
             after = rows[-1].position
 
     async def read_looks(self, project: str, run_id: str, aspect: str) -> list[ShownPair]:
-        """Every look that has a verdict on the aspect; systems are called as the run's plan calls them. A pair that
-        was judged in both orders makes two."""
+        """Every look at the pairs that are not missing on the aspect; systems are called as the run's plan calls them.
+        A pair that was judged in both orders makes two."""
         plan = await self.find_plan(project, run_id)
         found: list[ShownPair] = []
         async for page in self.pages(run_id):
@@ -81,12 +81,11 @@ def read_rows(rows: Sequence[Any]) -> list[PairSeen]:
 
 
 def show_looks(seen: PairSeen, systems: Sequence[str], aspect: str) -> Iterator[ShownPair]:
-    """The looks at one pair that have a verdict."""
+    """The looks at one pair; none where one of them has no verdict, which leaves the pair missing."""
     looks = seen.looks
     names = systems[looks.runs[0]], systems[looks.runs[1]]
-    for look in looks.by_aspect.get(aspect, ()):
-        if look.choice is None:
-            continue
+    found = looks.by_aspect.get(aspect, ())
+    for look in found if all(look.choice is not None for look in found) else ():
         swapped = look.shown_first == "second"
         first, second = reversed(names) if swapped else names
         first_length, second_length = reversed(looks.lengths) if swapped else looks.lengths

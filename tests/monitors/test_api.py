@@ -79,7 +79,7 @@ async def test_a_monitor_is_changed_listed_and_deleted(client: httpx.AsyncClient
     assert (changed.json()["version"], changed.json()["options"]["rate"]) == (2, 0.5)
     assert changed.json()["options"]["name"] == "live"
     assert [one["id"] for one in (await client.get("/v1/monitors")).json()["items"]] == [made["id"]]
-    assert (await client.get(f"{place}/alarms")).json() == {"measures": [], "items": []}
+    assert (await client.get(f"{place}/alarms")).json() == {"measures": [], "items": [], "next": None}
     assert (await client.delete(place)).status_code == 204
     for asked in (place, f"{place}/windows", f"{place}/alarms", f"{place}/conversations"):
         answered = await client.get(asked, headers={"Accept-Language": "ja"})
