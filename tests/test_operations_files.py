@@ -47,6 +47,8 @@ def told_labels() -> dict[str, set[str]]:
     telemetry.monitored("sampled")
     telemetry.monitors(1, {"mo_1": 1}, {"mo_1": 0})
     telemetry.sent("webhook", "sent")
+    telemetry.traced(1, 1, {"span-too-large": 1}, 1)
+    telemetry.conversations({"open": 1})
     telemetry.answered("/v1/info", "GET", 200, 0.1)
     telemetry.limited("requests")
     telemetry.dealt_with("flag")

@@ -164,6 +164,7 @@ async def test_a_batch_that_is_not_there_or_anothers(tmp_path: Path) -> None:
         ours, theirs, reader = await make_keys(tmp_path, ("team", "write"), ("rivals", "write"), ("team", "read"))
         made = await client.post("/v1/batches", json={"items": [make_item()]}, headers=ours)
         batch = made.json()["id"]
+        await wait_for(client, batch, headers=ours)
         body = {"baseline": batch, "candidate": batch}
         for what in ("comparisons", "gates"):
             assert (await ask(client, what, body, **theirs)).status_code == 404
