@@ -378,7 +378,7 @@ async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
     assert set(bench.judge.judged) & set(names(*range(3))) == {"返事 0"}
     bench.judge.outage = None
     await bench.time.move(10)
-    await run
+    await bench.time.move_until(run)
     assert bench.store.statuses() == dict.fromkeys(range(3), "scored")
 
 
@@ -397,7 +397,7 @@ async def test_candidates_that_wait_hold_no_place_that_others_need(bench: Bench)
     # No time has gone by: those in trouble still wait for their second round.
     assert bench.store.statuses() == dict.fromkeys(range(3, 12), "scored")
     await bench.time.move(30)
-    await run
+    await bench.time.move_until(run)
     assert bench.store.statuses() == dict.fromkeys(range(3), "judge-unavailable") | dict.fromkeys(
         range(3, 12), "scored"
     )
@@ -408,7 +408,7 @@ async def test_the_last_candidates_fail_by_probes_that_are_on_the_bill(bench: Be
     fail_for_ever(bench, 2)
     run, _ = await begin(bench, 3)
     await bench.time.move(30)
-    await run
+    await bench.time.move_until(run)
     assert bench.store.statuses() == {0: "scored", 1: "scored", 2: "judge-unavailable"}
     assert bench.store.look().status == "completed"
     asked = Counter(bench.judge.judged)
@@ -424,7 +424,7 @@ async def test_candidates_fail_where_none_of_the_batch_was_ever_scored(bench: Be
     fail_for_ever(bench, 0, 1)
     run, _ = await begin(bench, 2)
     await bench.time.move(60)
-    await run
+    await bench.time.move_until(run)
     assert bench.store.statuses() == {0: "judge-unavailable", 1: "judge-unavailable"}
     assert bench.store.look().status == "completed"
     probes = [response for response in bench.judge.judged if response not in names(0, 1)]
@@ -457,7 +457,7 @@ async def test_a_probe_that_outlasts_its_chunk_ends(bench: Bench, monkeypatch: p
     await bench.time.move(9)
     leased.stop()
     await bench.time.move(9)
-    await run
+    await bench.time.move_until(run)
     turn.set()
     await turns()
     # Else it would wait for ever, and no other probe could be sent.
@@ -475,7 +475,7 @@ async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench:
     assert bench.store.statuses("ba_2") == {}
     bench.judge.outage = None
     await bench.time.move(9)
-    await run
+    await bench.time.move_until(run)
     assert bench.store.statuses("ba_2") == dict.fromkeys(range(12), "scored")
 
 
@@ -487,7 +487,7 @@ async def test_a_chunk_with_nothing_but_trouble_left_makes_room_for_the_next(ben
     await bench.time.move(2)
     assert bench.store.look().chunks[0].set_aside
     await bench.time.move(30)
-    await run
+    await bench.time.move_until(run)
     assert not bench.store.look().chunks[0].set_aside
     assert bench.store.statuses()[0] == "judge-unavailable"
 
@@ -498,7 +498,7 @@ async def test_a_candidate_that_waits_when_its_chunk_is_stopped_is_not_tried_aga
     await turns()
     leased.stop()
     await bench.time.move(9)
-    await run
+    await bench.time.move_until(run)
     assert bench.judge.judged.count("返事 0") == 1
     assert bench.store.look().chunks[0].owner is None
 

@@ -87,6 +87,14 @@ class HandTime:
             self._sleepers = [one for one in self._sleepers if one[0] > self.now]
             await turns()
 
+    async def move_until(self, task: Awaitable[Any], most: float = 3600) -> None:
+        """On and on until the task has ended, as its threads may take longer than the moves before took."""
+        running, ends = asyncio.ensure_future(task), self.now + timedelta(seconds=most)
+        while not running.done() and self.now < ends:
+            await self.move(1)
+        assert running.done(), f"still running after {most} s"
+        await running
+
 
 class HeldJudge(FakeJudge):
     """Answers at once, or only what is let go where it is told to hold. `held` are the responses that wait, in the order
