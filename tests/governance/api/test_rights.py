@@ -97,7 +97,9 @@ async def send(
     """Status and `code` of the answer to an empty request; of a stream nothing more is waited for. KeyError for a path
     with a parameter that this file does not know."""
     path = operation.path.format_map(GENERAL | ids)
-    body = {} if operation.method == "PATCH" else None  # it is read before it is known whose the thing is
+    body: dict[str, Any] | None = (
+        {} if operation.method == "PATCH" else None
+    )  # it is read before it is known whose the thing is
     async with client.stream(operation.method, path, headers=key, json=body) as response:
         if response.headers.get("content-type") != "application/problem+json":
             return response.status_code, ""
