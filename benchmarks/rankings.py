@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from saiten_server.stats.active_choice import Pair, Standing, allocate, plan_round, take_stock
+from saiten_server.stats.active_choice import Pair, PairStanding, allocate, plan_round, take_stock
 from saiten_server.stats.corrected_ranks import correct_ranks
 from saiten_server.stats.pair_shares import estimate_share
 from saiten_server.stats.rank_sets import RankSets, rank_systems, share_preferred
@@ -232,7 +232,7 @@ def run_rounds(
 ) -> tuple[int, int, bool]:
     """Pairs judged until all is resolved or nothing left; pairs unresolved; whether a resolved one is wrong."""
     judging, judged = Judging(world, prompts, rng), 0
-    standing = Standing(0, frozenset(), tuple(judging.next))
+    standing = PairStanding(0, frozenset(), tuple(judging.next))
     while standing.unresolved and sum(judging.left.values()):
         size = plan_round(world.systems, judged)
         counts = (

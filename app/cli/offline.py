@@ -18,7 +18,7 @@ from saiten_server.core.errors import InvalidRequest, SaitenError
 
 if TYPE_CHECKING:
     from saiten_server.offline.plan import OfflinePlan
-    from saiten_server.offline.running import Job, Tally
+    from saiten_server.offline.running import Job, OfflineTally
     from saiten_server.platform.settings import Settings
 
 PLAN = "plan"
@@ -123,7 +123,7 @@ def open_job(
 ) -> tuple[Job, Settings]:
     """What is to be done, with the settings in force. Raises InvalidRequest and SettingsInvalid."""
     from saiten_server.offline.frame_files import require_arrow
-    from saiten_server.offline.inputs import Source
+    from saiten_server.offline.inputs import InputFile
     from saiten_server.offline.running import Job
     from saiten_server.offline.scorer import Scorer
     from saiten_server.platform.settings import read_settings
@@ -140,7 +140,7 @@ def open_job(
     path = judge.pop("path")
     options = {name: value for name, value in judge.items() if value is not None}
     scorer = Scorer(rubric, options, path=path, settings=given, texts=texts)
-    return Job(scorer, Source(source_url, scorer.rubric.unit), output_url), settings
+    return Job(scorer, InputFile(source_url, scorer.rubric.unit), output_url), settings
 
 
 def make_plan(job: Job, settings: Settings, seconds_per_call: float, most: int | None) -> OfflinePlan:
@@ -161,13 +161,13 @@ def run_job(
     address: str | None,
     workers: int | None,
     budget_usd: float | None,
-) -> tuple[Tally, SaitenError | None]:
+) -> tuple[OfflineTally, SaitenError | None]:
     """What the run did, and the error that stopped it. Raises InvalidRequest where it could not begin."""
     from saiten_server.offline.inputs import count_rows
-    from saiten_server.offline.running import Tally, run_here
+    from saiten_server.offline.running import OfflineTally, run_here
 
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # what is finished is written, as after Ctrl-C
-    blocks, tally = job.source.list_blocks(), Tally()
+    blocks, tally = job.source.list_blocks(), OfflineTally()
     with open_progress() as bar:
         line = bar.add_task(tell("scoring"), total=count_rows(blocks))
 
@@ -216,7 +216,7 @@ def tokens_of(plan: OfflinePlan) -> int:
     return plan.prompt_tokens + plan.completion_tokens
 
 
-def print_tally(tally: Tally, job: Job, *, as_json: bool) -> None:
+def print_tally(tally: OfflineTally, job: Job, *, as_json: bool) -> None:
     """What was done, and what could not be."""
     folder = f"{job.output_url.rstrip('/')}/signature={job.scorer.signature}"
     job.scorer.close()

@@ -21,7 +21,7 @@ class Look(NamedTuple):
     choice: Choice | None
 
 
-class Looks(NamedTuple):
+class PairLooks(NamedTuple):
     """What was seen of one pair: the places of its two runs, the lengths of both texts in characters, and by aspect a
     look for each order that was asked."""
 
@@ -41,10 +41,10 @@ def write_looks(pair: Pair) -> str:
     return COMPACT.encode([pair.runs or (0, 1), (pair.first.length, pair.second.length), by_aspect])
 
 
-def read_looks(text: str) -> Looks:
+def read_looks(text: str) -> PairLooks:
     """The inverse."""
     runs, lengths, by_aspect = json.loads(text)
-    return Looks(
+    return PairLooks(
         (runs[0], runs[1]),
         (lengths[0], lengths[1]),
         {name: [read_look(look) for look in looks] for name, looks in by_aspect.items()},

@@ -23,7 +23,7 @@ from saiten_server.monitors.store.entering import SPANS, ClosedConversation, Win
 from saiten_server.monitors.store.folding import fold, forget_skipped
 from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
-from saiten_server.monitors.traces.values import Claim, LiveConversation
+from saiten_server.monitors.traces.values import ConversationClaim, LiveConversation
 from saiten_server.monitors.values import MonitorOptions, StoredMonitor
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.store.batches import BatchStore
@@ -108,7 +108,7 @@ class MonitorWork:
             {one.monitor.id: one.monitor.thinning for one in monitors},
         )
 
-    async def _enter(self, claims: Sequence[Claim], monitors: Sequence[StoredMonitor]) -> set[str]:
+    async def _enter(self, claims: Sequence[ConversationClaim], monitors: Sequence[StoredMonitor]) -> set[str]:
         """Takes the conversations into their monitors, and returns those; then they are done with. What was entered
         and then reopened stays as it was scored: its later spans are late ones."""
         entered = set()

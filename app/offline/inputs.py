@@ -45,7 +45,7 @@ class Block(NamedTuple):
         return Message("offline-group", name=self.path, group=self.group)
 
 
-class Cells(NamedTuple):
+class RowCells(NamedTuple):
     """A row as it was read, or what is wrong with it, and where it stands."""
 
     where: str
@@ -62,7 +62,7 @@ class BlockUnreadable(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class InputFile:
     """The files at an fsspec URL: a file, a folder, or a pattern. `options` are fsspec's for the storage. Methods raise
     InvalidRequest, which names the file."""
 
@@ -110,7 +110,7 @@ class Source:
         starts = range(0, size or 0, PIECE_BYTES)
         return [Block(path, None, None, start, min(size, start + PIECE_BYTES)) for start in starts]
 
-    def read(self, block: Block) -> Iterator[Cells]:
+    def read(self, block: Block) -> Iterator[RowCells]:
         """The rows of a block, some at a time. Raises BlockUnreadable where they cannot be read any further."""
         try:
             if block.group is not None:
@@ -122,7 +122,7 @@ class Source:
                 Message("offline-block-unreadable", where=block.say(), reason=explain(error))
             ) from error
 
-    def _read_group(self, block: Block, group: int) -> Iterator[Cells]:
+    def _read_group(self, block: Block, group: int) -> Iterator[RowCells]:
         import pyarrow.parquet as pq
 
         filesystem, _ = open_filesystem(self.url)
@@ -133,7 +133,7 @@ class Source:
             # Column by column and a few rows at a time: a row group may hold a gigabyte.
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False):
                 for value in batch.to_pylist(maps_as_pydicts="lossy"):
-                    yield Cells(f"{block.path}, row group {group}, row {place}", value)
+                    yield RowCells(f"{block.path}, row group {group}, row {place}", value)
                     place += 1
 
     def count_lines(self, block: Block) -> int:
@@ -144,7 +144,7 @@ class Source:
             message = Message("offline-block-unreadable", where=block.say(), reason=explain(error))
             raise BlockUnreadable(message) from error
 
-    def _read_lines(self, block: Block) -> Iterator[Cells]:
+    def _read_lines(self, block: Block) -> Iterator[RowCells]:
         return (read_line(f"{block.path}, byte {position}", line) for position, line in self._list_lines(block))
 
     def _list_lines(self, block: Block) -> Iterator[tuple[int, bytes]]:
@@ -165,15 +165,15 @@ class Source:
                 position += len(line)
 
 
-def read_line(where: str, line: bytes) -> Cells:
+def read_line(where: str, line: bytes) -> RowCells:
     """The JSON object on a line."""
     try:
         value = parse_strict_json(line)
     except StrictJSONError as error:
-        return Cells(where, None, InvalidRequest(error.message))
+        return RowCells(where, None, InvalidRequest(error.message))
     if not isinstance(value, dict):
-        return Cells(where, None, InvalidRequest(Message("offline-line-object")))
-    return Cells(where, value)
+        return RowCells(where, None, InvalidRequest(Message("offline-line-object")))
+    return RowCells(where, value)
 
 
 def open_filesystem(url: str) -> tuple[Any, str]:

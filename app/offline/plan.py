@@ -10,7 +10,7 @@ from saiten_server.core.batch import any_request_of
 from saiten_server.core.errors import SaitenError
 from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
 from saiten_server.core.model import Value, key_of
-from saiten_server.offline.inputs import Block, BlockUnreadable, Cells, Source
+from saiten_server.offline.inputs import Block, BlockUnreadable, InputFile, RowCells
 from saiten_server.offline.parts import KeyIndex
 from saiten_server.offline.running import Job
 from saiten_server.platform.settings import Settings
@@ -100,7 +100,7 @@ def find_bound(
     return max(found)
 
 
-def sample(source: Source, blocks: Sequence[Block], counts: Sequence[int], most: int) -> Iterator[Cells]:
+def sample(source: InputFile, blocks: Sequence[Block], counts: Sequence[int], most: int) -> Iterator[RowCells]:
     """The rows of all blocks if they are at most so many, else of blocks that are spread evenly over the input. Blocks
     that cannot be read are left out."""
     chosen = range(len(blocks))
@@ -116,7 +116,7 @@ def sample(source: Source, blocks: Sequence[Block], counts: Sequence[int], most:
             continue
 
 
-def count_rows(source: Source, block: Block) -> int:
+def count_rows(source: InputFile, block: Block) -> int:
     """The rows of a block; of lines, by counting them."""
     if block.rows is not None:
         return block.rows

@@ -23,8 +23,8 @@ from saiten_server.core.errors import SaitenError, SettingsInvalid
 from saiten_server.offline.inputs import Block, explain
 from saiten_server.offline.judging import Budget, LocalBudget
 from saiten_server.offline.parts import SETTLE_ROWS, KeyIndex, Output, Writer
-from saiten_server.offline.running import Job, Tally, read_tally, score_blocks
-from saiten_server.offline.scorer import SECRETS, Shared
+from saiten_server.offline.running import Job, OfflineTally, read_tally, score_blocks
+from saiten_server.offline.scorer import SECRETS, SharedParts
 from saiten_server.offline.shared_flow import FlowLedger, SharedFlowState
 from saiten_server.platform.flow_state import Demand, FlowLimits, FlowState, Grant, Report
 from saiten_server.platform.settings import Settings, read_settings
@@ -151,7 +151,7 @@ class ShardScorer:
     def _score(self, number: int) -> dict[str, Any]:
         import ray
 
-        ledger, tally = self._run.ledger, Tally()
+        ledger, tally = self._run.ledger, OfflineTally()
         if ray.get(ledger.stopped.remote()) is None:
             try:
                 self._score_shard(number, tally)
@@ -159,7 +159,7 @@ class ShardScorer:
                 ray.get(ledger.stop.remote(write_error(error)))
         return {**tally.as_json(), "shard": number}
 
-    def _score_shard(self, number: int, tally: Tally) -> None:
+    def _score_shard(self, number: int, tally: OfflineTally) -> None:
         job = self._run.job
         if job.scorer.signature != self._run.signature:
             raise SettingsInvalid(Message("offline-worker-settings"))
@@ -202,7 +202,7 @@ def cut_shards(blocks: Sequence[Block], processes: int) -> list[list[Block]]:
 def run_on_ray(
     job: Job,
     blocks: Sequence[Block],
-    tally: Tally,
+    tally: OfflineTally,
     advance: Callable[[], None],
     *,
     address: str | None = None,
@@ -223,7 +223,7 @@ def run_on_ray(
         name = secrets.token_hex(6)
         ledger = actor.options(name=f"ledger-{name}").remote(bounds_of(settings), budget_usd)
         budget = None if budget_usd is None else partial(open_budget, ledger)
-        shared = Shared(partial(open_flow, ledger, processes), budget)
+        shared = SharedParts(partial(open_flow, ledger, processes), budget)
         sent = replace(job, scorer=job.scorer.sharing(shared, settings=list_shareable(settings)))
         run = RayRun(sent, job.scorer.signature, name, ray.put(shards), ray.put(output.read_keys()), ledger)
         settling = Settling(output, run)

@@ -13,11 +13,11 @@ from saiten_server.core.errors import SaitenError
 from saiten_server.core.evaluation import Usage
 from saiten_server.core.model import key_of
 from saiten_server.offline.frame_files import ScoredRow
-from saiten_server.offline.inputs import Block, BlockUnreadable, Source
+from saiten_server.offline.inputs import Block, BlockUnreadable, InputFile
 from saiten_server.offline.judging import LocalBudget
 from saiten_server.offline.parts import KeyIndex, Output, Writer
 from saiten_server.offline.rows import Row
-from saiten_server.offline.scorer import Scorer, Shared
+from saiten_server.offline.scorer import Scorer, SharedParts
 
 MOST_FAULTS = 100
 """Faults of files that are told; all are counted."""
@@ -26,7 +26,7 @@ MOST_SIGNATURES = 20
 
 
 @dataclass
-class Tally:
+class OfflineTally:
     """What a run has done. `known` rows were finished before, `unread` ones stand in `faults`, which say file and row
     group, as far as it is known how many they are; `failures` counts failed rows by code, and `signatures` results."""
 
@@ -62,7 +62,7 @@ class Tally:
         self.fault_count += 1
         self.faults = [*self.faults, fault][:MOST_FAULTS]
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: OfflineTally) -> None:
         """Adds what another process has done."""
         self.known += other.known
         self.unread += other.unread
@@ -88,9 +88,9 @@ class Tally:
         }
 
 
-def read_tally(value: dict[str, Any]) -> Tally:
-    """The tally of `Tally.as_json`."""
-    return Tally(
+def read_tally(value: dict[str, Any]) -> OfflineTally:
+    """The tally of `OfflineTally.as_json`."""
+    return OfflineTally(
         known=value["known"],
         unread=value["unread"],
         statuses=Counter(value["statuses"]),
@@ -107,7 +107,7 @@ class Job:
     """What is to be scored, and where the results go. Picklable."""
 
     scorer: Scorer
-    source: Source
+    source: InputFile
     output_url: str
 
     def open_output(self) -> Output:
@@ -115,7 +115,7 @@ class Job:
         return Output(self.output_url, self.scorer.signature, self.scorer.rubric)
 
 
-def list_new_rows(job: Job, blocks: Iterable[Block], index: KeyIndex, tally: Tally) -> Iterator[Row]:
+def list_new_rows(job: Job, blocks: Iterable[Block], index: KeyIndex, tally: OfflineTally) -> Iterator[Row]:
     """The rows that are not in the index, which takes them in. Others, and what cannot be read, are counted."""
     reading = job.scorer.open_reading()
     for block in blocks:
@@ -143,7 +143,7 @@ def score_blocks(
     *,
     index: KeyIndex,
     writer: Writer,
-    tally: Tally,
+    tally: OfflineTally,
     advance: Callable[[], None] = lambda: None,
 ) -> None:
     """Scores what is new in the blocks. `advance` is called after each result. What is finished is written even where
@@ -160,7 +160,7 @@ def score_blocks(
 def run_here(
     job: Job,
     blocks: Iterable[Block],
-    tally: Tally,
+    tally: OfflineTally,
     advance: Callable[[], None],
     *,
     budget_usd: float | None = None,
@@ -171,7 +171,7 @@ def run_here(
     output.settle()
     index, writer = KeyIndex(output.read_keys()), Writer(output, job.scorer.make_table)
     open_budget = None if budget_usd is None else partial(LocalBudget, budget_usd)
-    job = replace(job, scorer=job.scorer.sharing(Shared(open_budget=open_budget)))
+    job = replace(job, scorer=job.scorer.sharing(SharedParts(open_budget=open_budget)))
     try:
         score_blocks(job, blocks, index=index, writer=writer, tally=tally, advance=advance)
     finally:

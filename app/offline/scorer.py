@@ -41,7 +41,7 @@ else, because what is pickled for a cluster is stored and logged there."""
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedParts:
     """What the processes of a run share, opened in each of them: the state of flow control, and the budget."""
 
     open_flow: Callable[[Settings], FlowState] | None = None
@@ -71,7 +71,7 @@ class Scorer:
         integrity: str | None = None,
         settings: Mapping[str, Any] | None = None,
         texts: bool = False,
-        shared: Shared | None = None,
+        shared: SharedParts | None = None,
     ) -> None:
         if found := SECRETS & {*(settings or {})}:
             raise SettingsInvalid(Message("offline-secret", name=min(found)))
@@ -80,7 +80,7 @@ class Scorer:
         self.options = validate_options({"rubric": rubric, "path": path, "integrity": integrity, **parts})
         self.settings = dict(settings or {})
         self.texts = texts
-        self._shared = shared or Shared()
+        self._shared = shared or SharedParts()
         self._lock = threading.Lock()
         self._opened: Runtime | None = None
 
@@ -176,7 +176,7 @@ class Scorer:
         if error is not None:
             raise error
 
-    def sharing(self, shared: Shared, *, settings: Mapping[str, Any] | None = None) -> Scorer:
+    def sharing(self, shared: SharedParts, *, settings: Mapping[str, Any] | None = None) -> Scorer:
         """The same scorer as one of several that share these, with further settings."""
         made = copy.copy(self)
         made._shared = shared
@@ -223,7 +223,7 @@ def validate_options(given: Mapping[str, Any]) -> BatchOptions:
 class Runtime:
     """What one process opens to score: an event loop in a thread of its own, and the clients in it."""
 
-    def __init__(self, options: BatchOptions, settings: Mapping[str, Any], shared: Shared) -> None:
+    def __init__(self, options: BatchOptions, settings: Mapping[str, Any], shared: SharedParts) -> None:
         from saiten_server.offline.signing import describe_settings, digest_settings
         from saiten_server.platform.settings import read_settings
         from saiten_server.runs.worker import places_of
@@ -297,7 +297,7 @@ class Runtime:
         found: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return found.result()
 
-    async def _begin(self, shared: Shared) -> Judging:
+    async def _begin(self, shared: SharedParts) -> Judging:
         from saiten_server.offline.judging import Judging
 
         context = await open_context(self._settings, self._stack, shared)
@@ -324,7 +324,7 @@ CACHED_REPLIES = 2_000
 """Replies that a process keeps, so that equal texts under several ids are judged once. With Redis all share them."""
 
 
-async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared) -> ScoringContext:
+async def open_context(settings: Settings, stack: AsyncExitStack, shared: SharedParts) -> ScoringContext:
     """The services of a process that has no database. Raises SettingsInvalid."""
     from prometheus_client import CollectorRegistry
 

@@ -145,7 +145,7 @@ def make_results(batch_id: str, rubric: Rubric, rows: Sequence[Row], first: int,
     return found
 
 
-class Lines:
+class AdoptedLines:
     """What the process that reads files writes: a first line that tells the rubric, then a result a line."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
@@ -193,7 +193,7 @@ def read_told_value(value: Any) -> Any:
 
 
 @asynccontextmanager
-async def read_files(address: str, most: int, folder: str | None) -> AsyncIterator[Lines]:
+async def read_files(address: str, most: int, folder: str | None) -> AsyncIterator[AdoptedLines]:
     """The lines of the files at an address, from a process that ends with the block."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-m", "saiten_server.offline.adopting", address, str(most)),
@@ -206,7 +206,7 @@ async def read_files(address: str, most: int, folder: str | None) -> AsyncIterat
     try:
         if process.stdout is None:
             raise InvalidRequest(Message("adopted-unreadable"), pointer="/url")
-        yield Lines(process.stdout)
+        yield AdoptedLines(process.stdout)
     finally:
         with suppress(ProcessLookupError):
             process.kill()

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten.core.messages import Message
 from saiten_server.core.batch import PairPlan, plan_of
 from saiten_server.core.errors import NotFound
-from saiten_server.core.preference import Look, Looks, read_looks
+from saiten_server.core.preference import Look, PairLooks, read_looks
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.tables import equals
@@ -31,7 +31,7 @@ class PairSeen(NamedTuple):
 
     item: str
     cluster: str | None
-    looks: Looks
+    looks: PairLooks
 
 
 class PreferenceStore:

@@ -303,7 +303,7 @@ Signal = Literal["samples", "expected", "paths", "judges"]
 two language paths, and that of several judges."""
 
 
-class PairSide(NamedTuple):
+class RoundSide(NamedTuple):
     """A result of a batch."""
 
     batch: str
@@ -313,8 +313,8 @@ class PairSide(NamedTuple):
 class DrawnPair(NamedTuple):
     """Two responses of different runs to the same item."""
 
-    first: PairSide
-    second: PairSide
+    first: RoundSide
+    second: RoundSide
 
 
 class RoundDraw(NamedTuple):

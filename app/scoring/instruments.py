@@ -17,7 +17,7 @@ from saiten_server.providers import registry
 from saiten_server.providers.call_cache import CachedCalls
 from saiten_server.providers.flow_control import FlowControl
 from saiten_server.scoring.evaluate import ScoringContext
-from saiten_server.scoring.relevance import Baselines, Relevance
+from saiten_server.scoring.relevance import BaselineSource, Relevance
 from saiten_server.scoring.rubrics.files import open_rubrics
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def open_instruments(
     *,
     flow: FlowControl,
     pauses: FlowState,
-    store: Baselines,
+    store: BaselineSource,
     cache: CallCache,
     telemetry: Telemetry,
 ) -> ScoringContext:

@@ -72,7 +72,7 @@ def load_calibration(language: str, folder: Traversable | None = None) -> Calibr
     return CalibrationSet(language=language, pairs=tuple(pairs))
 
 
-class Baselines(Protocol):
+class BaselineSource(Protocol):
     """Where computed baselines are kept, by encoder, language and digest of the calibration set."""
 
     async def find_baseline(self, encoder: str, language: str, calibration: str) -> float | None: ...
@@ -86,7 +86,7 @@ class Relevance:
     def __init__(
         self,
         encoder: Encoder | None,
-        store: Baselines,
+        store: BaselineSource,
         calls: CachedCalls,
         *,
         telemetry: Telemetry | None = None,

@@ -43,7 +43,7 @@ GROWTH = 0.5
 
 
 @dataclass(frozen=True)
-class Standing:
+class PairStanding:
     """What is known after a round, from 1: `resolved` of all rounds so far, and the pairs that are not."""
 
     round: int
@@ -53,7 +53,7 @@ class Standing:
 
 def take_stock(
     pairs: ShownPairs, *, alpha: float = 0.05, number: int, before: frozenset[Pair] = frozenset()
-) -> Standing:
+) -> PairStanding:
     """Which pairs of systems are resolved after the round of this number, with those of the rounds `before`. Rounds are
     counted from 1, each once: a test that is not counted is not paid for."""
     found = set(before)
@@ -66,7 +66,7 @@ def take_stock(
     unresolved = tuple(
         (i, j) for i in range(size) for j in range(i + 1, size) if (i, j) not in found and (j, i) not in found
     )
-    return Standing(number, frozenset(found), unresolved)
+    return PairStanding(number, frozenset(found), unresolved)
 
 
 def plan_round(systems: int, judged: int) -> int:

@@ -67,7 +67,7 @@ LEAST_OWN = 1e-6
 
 
 @dataclass(frozen=True)
-class Term:
+class ModelTerm:
     """A position term, a covariate's effect or a tie parameter, with its standard error and t's degrees of freedom."""
 
     value: float
@@ -98,9 +98,9 @@ class Strengths:
     covariance: Floats
     freedom: Floats
     information: Floats
-    position: Term | None
-    covariates: dict[str, Term]
-    tie: Term | None
+    position: ModelTerm | None
+    covariates: dict[str, ModelTerm]
+    tie: ModelTerm | None
     separated: tuple[str, ...]
     collinear: tuple[str, ...]
     clusters: int
@@ -115,7 +115,7 @@ class Strengths:
 
 
 @dataclass(frozen=True)
-class Cells:
+class PairCounts:
     """Equal looks counted together; all of shape (cells,), `terms` of shape (cells, terms). `ties` is None where there
     is no tie. Parameters are the strengths, the terms, and the tie parameter where there is one."""
 
@@ -150,7 +150,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Clusters:
+class ClusterPairs:
     """The looks by cell and cluster, with how often each counts; shapes (n,)."""
 
     cell: Integers
@@ -193,13 +193,13 @@ def estimate_strengths(
             wrong = [kept[int(np.argmax(np.abs(found[cells.own])))]]
         if not wrong:
             cluster, count = number_clusters(pairs)
-            looks = Clusters(of_look, cluster, weight, count)
+            looks = ClusterPairs(of_look, cluster, weight, count)
             described = describe(cells, looks, found, dict(zip(kept, scales, strict=True)), penalty=penalty)
             return replace(described, separated=tuple(separated), collinear=collinear)
         separated += wrong
 
 
-def is_endless(cells: Cells, parameters: Floats) -> bool:
+def is_endless(cells: PairCounts, parameters: Floats) -> bool:
     """Whether systems that were compared, or the ties, are so far apart that the likelihood has no maximum. Strengths
     alone have one where systems are strongly connected; together with a term they may not."""
     apart = float(np.abs(parameters[cells.first] - parameters[cells.second]).max(initial=0.0))
@@ -240,7 +240,7 @@ def find_collinear(pairs: ShownPairs) -> tuple[str, ...]:
 
 def count_cells(
     pairs: ShownPairs, names: Sequence[str], scales: Floats, weight: Floats, ties: Ties
-) -> tuple[Cells, Integers]:
+) -> tuple[PairCounts, Integers]:
     """The looks as counts of equal ones, with these terms in units of their scales, and the cell of each look. Looks
     with covariates are not counted together."""
     size = len(pairs.systems)
@@ -248,13 +248,13 @@ def count_cells(
     if any(name != POSITION for name in names):
         columns = [np.ones(pairs.n) if name == POSITION else pairs.covariates[name] for name in names]
         terms = np.column_stack(columns) / scales
-        return Cells(size, pairs.first, pairs.second, pairs.choice, terms, weight, said), np.arange(pairs.n)
+        return PairCounts(size, pairs.first, pairs.second, pairs.choice, terms, weight, said), np.arange(pairs.n)
     key = (pairs.first * size + pairs.second) * 3 + pairs.choice
     held = np.bincount(key, minlength=3 * size * size) > 0
     counts = np.bincount(key, weights=weight, minlength=len(held))[held].astype(np.float64)
     own = np.flatnonzero(held)
     terms = np.ones((len(own), len(names)))
-    cells = Cells(size, own // 3 // size, own // 3 % size, own % 3, terms, counts, said)
+    cells = PairCounts(size, own // 3 // size, own // 3 % size, own % 3, terms, counts, said)
     return cells, (np.cumsum(held) - 1)[key]
 
 
@@ -263,7 +263,7 @@ def spread(values: Floats) -> float:
     return sqrt(float(values @ values) / max(1, len(values))) or 1.0
 
 
-def maximise(cells: Cells, penalty: float) -> Floats:
+def maximise(cells: PairCounts, penalty: float) -> Floats:
     """The parameters at the maximum of the likelihood, or those of a term beyond LARGEST_TERM."""
     parameters = np.zeros(cells.size)
     if cells.ties == "ordinal":
@@ -289,13 +289,13 @@ def maximise(cells: Cells, penalty: float) -> Floats:
     return parameters
 
 
-def penalise(cells: Cells, parameters: Floats, penalty: float) -> float:
+def penalise(cells: PairCounts, parameters: Floats, penalty: float) -> float:
     """What the prior takes from the likelihood."""
     strengths = parameters[: cells.systems]
     return penalty / 2 * float(strengths @ strengths)
 
 
-def differentiate(cells: Cells, parameters: Floats) -> Derivatives:
+def differentiate(cells: PairCounts, parameters: Floats) -> Derivatives:
     """The log likelihood and its derivatives at these parameters."""
     odds = cells.odds(parameters)
     if cells.ties == "davidson":
@@ -314,7 +314,7 @@ def differentiate(cells: Cells, parameters: Floats) -> Derivatives:
     )
 
 
-def differentiate_davidson(cells: Cells, odds: Floats, tie: float) -> Derivatives:
+def differentiate_davidson(cells: PairCounts, odds: Floats, tie: float) -> Derivatives:
     """Of first, second and tie as exp(d / 2), exp(−d / 2) and exp(tie)."""
     total = np.logaddexp(np.logaddexp(odds / 2, -odds / 2), tie)
     first, second, even = np.exp(odds / 2 - total), np.exp(-odds / 2 - total), np.exp(tie - total)
@@ -330,7 +330,7 @@ def differentiate_davidson(cells: Cells, odds: Floats, tie: float) -> Derivative
     )
 
 
-def differentiate_ordinal(cells: Cells, odds: Floats, threshold: float) -> Derivatives:
+def differentiate_ordinal(cells: PairCounts, odds: Floats, threshold: float) -> Derivatives:
     """Of first and second with probabilities 1 / (1 + exp(δ ∓ d)), δ > 0; a tie's is the product of the others'
     complements by 1 − exp(−2 δ)."""
     first = 1 / (1 + np.exp(np.clip(threshold - odds, -MOST_ODDS, MOST_ODDS)))
@@ -355,7 +355,7 @@ def differentiate_ordinal(cells: Cells, odds: Floats, threshold: float) -> Deriv
     )
 
 
-def collect(cells: Cells, found: Derivatives) -> tuple[Floats, Floats]:
+def collect(cells: PairCounts, found: Derivatives) -> tuple[Floats, Floats]:
     """The slope of the likelihood by all parameters, and minus its second derivatives."""
     slope, curvature = np.zeros(cells.size), np.zeros((cells.size, cells.size))
     by_odds, weight = cells.counts * found.by_odds, cells.counts * found.odds_odds
@@ -377,7 +377,7 @@ def collect(cells: Cells, found: Derivatives) -> tuple[Floats, Floats]:
     return slope, curvature
 
 
-def anchor(cells: Cells, curvature: Floats, penalty: float) -> Floats:
+def anchor(cells: PairCounts, curvature: Floats, penalty: float) -> Floats:
     """The curvature with what fixes the mean of the strengths, and the penalty."""
     found = curvature.copy()
     found[: cells.systems, : cells.systems] += 1.0
@@ -386,8 +386,8 @@ def anchor(cells: Cells, curvature: Floats, penalty: float) -> Floats:
 
 
 def describe(
-    cells: Cells,
-    looks: Clusters,
+    cells: PairCounts,
+    looks: ClusterPairs,
     parameters: Floats,
     scales: Mapping[str, float],
     *,
@@ -408,12 +408,12 @@ def describe(
     covariance = inverse @ to_dense(scores.T @ scores) @ inverse
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     terms = {
-        name: Term(float(parameters[at] / scale), float(errors[at] / scale), float(freedom[at]))
+        name: ModelTerm(float(parameters[at] / scale), float(errors[at] / scale), float(freedom[at]))
         for at, (name, scale) in enumerate(scales.items(), start=cells.systems)
     }
-    tie = Term(float(parameters[-1]), float(errors[-1]), float(freedom[-1]))
+    tie = ModelTerm(float(parameters[-1]), float(errors[-1]), float(freedom[-1]))
     if cells.ties == "ordinal":
-        tie = Term(float(np.log(tie.value)), tie.error / tie.value, tie.freedom)
+        tie = ModelTerm(float(np.log(tie.value)), tie.error / tie.value, tie.freedom)
     return Strengths(
         values=parameters[: cells.systems],
         covariance=covariance[: cells.systems, : cells.systems],
@@ -430,7 +430,7 @@ def describe(
     )
 
 
-def find_tie_parameter(tie: Term, alpha: float) -> tuple[float, tuple[float, float] | None]:
+def find_tie_parameter(tie: ModelTerm, alpha: float) -> tuple[float, tuple[float, float] | None]:
     """ν or δ, with its interval; None where it has no end."""
     interval = tie.interval(alpha)
     if interval is None or interval[1] > MOST_ODDS:
@@ -438,7 +438,7 @@ def find_tie_parameter(tie: Term, alpha: float) -> tuple[float, tuple[float, flo
     return exp(tie.value), (exp(interval[0]), exp(interval[1]))
 
 
-def score_clusters(cells: Cells, found: Derivatives, looks: Clusters) -> csr_array:
+def score_clusters(cells: PairCounts, found: Derivatives, looks: ClusterPairs) -> csr_array:
     """The clusters' slopes of the likelihood, sparse, shape (clusters, parameters)."""
     cell = looks.cell
     by_odds = looks.weight * found.by_odds[cell]
@@ -452,7 +452,7 @@ def score_clusters(cells: Cells, found: Derivatives, looks: Clusters) -> csr_arr
     return coo_array((values, places), shape=(looks.count, cells.size)).tocsr()
 
 
-def count_freedom(cells: Cells, found: Derivatives, looks: Clusters, inverse: Floats) -> Floats:
+def count_freedom(cells: PairCounts, found: Derivatives, looks: ClusterPairs, inverse: Floats) -> Floats:
     """t's degrees of freedom of each parameter: as many as equal clusters that carry as much of the model's own
     variance count as, less one; shape (parameters,)."""
     freedom = np.zeros(cells.size)
@@ -473,7 +473,9 @@ def to_dense(matrix: Any) -> Floats:
     return found
 
 
-def correct_scores(cells: Cells, found: Derivatives, looks: Clusters, inverse: Floats, scores: csr_array) -> Floats:
+def correct_scores(
+    cells: PairCounts, found: Derivatives, looks: ClusterPairs, inverse: Floats, scores: csr_array
+) -> Floats:
     """The clusters' slopes with the CR2 correction: (I − H)^(−1/2) of each, where H is what the cluster carries of all
     information; shape (clusters, parameters)."""
     values, vectors = np.linalg.eigh(inverse)
@@ -491,7 +493,7 @@ def correct_scores(cells: Cells, found: Derivatives, looks: Clusters, inverse: F
     return corrected
 
 
-def carry(cells: Cells, found: Derivatives, looks: Clusters, half: Floats) -> Floats:
+def carry(cells: PairCounts, found: Derivatives, looks: ClusterPairs, half: Floats) -> Floats:
     """What each cluster carries of all information, in the coordinates of `half`, shape (clusters, parameters,
     parameters)."""
     design, last = cells.odds(half), half[-1]

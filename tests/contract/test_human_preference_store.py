@@ -16,8 +16,8 @@ from saiten_server.governance.store import PolicyStore
 from saiten_server.preferences.human.store import HumanPreferenceStore
 from saiten_server.preferences.human.values import (
     HumanPreference,
+    KeptOpinion,
     NamedPair,
-    Opinion,
     Place,
     PreferenceFilter,
     PreferencesKept,
@@ -25,7 +25,7 @@ from saiten_server.preferences.human.values import (
 from saiten_server.preferences.values import Choice, ShownPair
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.store import RatingStore
-from saiten_server.ratings.values import DrawnPair, Exclusion, PairOptions, PairSide, RatingRound, RoundDraw
+from saiten_server.ratings.values import DrawnPair, Exclusion, PairOptions, RatingRound, RoundDraw, RoundSide
 from saiten_server.runs.store.batches import BatchStore
 from tests.support.batches import START, make_batch
 from tests.support.stored_sizes import list_drift
@@ -39,7 +39,7 @@ def store(engine: AsyncEngine) -> HumanPreferenceStore:
     return HumanPreferenceStore(engine)
 
 
-def said(rater: str = "甲", preference: Choice = "first", **changes: Any) -> Opinion:
+def said(rater: str = "甲", preference: Choice = "first", **changes: Any) -> KeptOpinion:
     given = {
         "context": ["週末は？"],
         "first": {"response": "海です。", "id": "波"},
@@ -48,12 +48,12 @@ def said(rater: str = "甲", preference: Choice = "first", **changes: Any) -> Op
         "preference": preference,
         **changes,
     }
-    return Opinion(HumanPreference.model_validate_json(json.dumps(given)))
+    return KeptOpinion(HumanPreference.model_validate_json(json.dumps(given)))
 
 
-def of_pair(pair: str, first: Place, second: Place, rater: str = "甲", preference: Choice = "first") -> Opinion:
+def of_pair(pair: str, first: Place, second: Place, rater: str = "甲", preference: Choice = "first") -> KeptOpinion:
     given = HumanPreference(pair=pair, rater=rater, preference=preference)
-    return Opinion(given, NamedPair(first, second, (3, 5), "rr_1"))
+    return KeptOpinion(given, NamedPair(first, second, (3, 5), "rr_1"))
 
 
 async def open_round(engine: AsyncEngine, *, project: str = "team") -> None:
@@ -61,9 +61,9 @@ async def open_round(engine: AsyncEngine, *, project: str = "team") -> None:
     for number in (1, 2, 3):
         await make_batch(BatchStore(engine), f"ba_{number}", 10)
     pairs = [
-        DrawnPair(PairSide("ba_1", 4), PairSide("ba_2", 4)),
-        DrawnPair(PairSide("ba_2", 1), PairSide("ba_3", 1)),
-        DrawnPair(PairSide("ba_1", 7), PairSide("ba_2", 7)),
+        DrawnPair(RoundSide("ba_1", 4), RoundSide("ba_2", 4)),
+        DrawnPair(RoundSide("ba_2", 1), RoundSide("ba_3", 1)),
+        DrawnPair(RoundSide("ba_1", 7), RoundSide("ba_2", 7)),
     ]
     options = PairOptions(kind="preference", runs=("ba_1", "ba_2", "ba_3"), name="比較", items=3, raters_per_item=2)
     opened = RatingRound(id="rr_1", batch="ba_1", options=options, drawn=3, created_at=START)
@@ -87,7 +87,7 @@ async def test_later_preferences_replace_earlier_ones(store: HumanPreferenceStor
 
 async def test_what_no_column_holds_is_refused_at_its_number(store: HumanPreferenceStore) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await store.keep("team", [said(), Opinion(said().given.model_copy(update={"rater": "\0"}))], START)
+        await store.keep("team", [said(), KeptOpinion(said().given.model_copy(update={"rater": "\0"}))], START)
     assert refused.value.pointer == "1"
     assert await store.list("team", ALL, after=-1, limit=9) == []
 

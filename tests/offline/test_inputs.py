@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.offline.inputs import Source
+from saiten_server.offline.inputs import InputFile
 from tests.support.offline_input import make_conversation, write_parquet
 
 pytest.importorskip("fsspec")
@@ -20,5 +20,5 @@ def test_a_damaged_file_is_named_by_its_whole_path(tmp_path: Path) -> None:
     broken = folder / "part-00001.parquet"
     broken.write_bytes((folder / "part-00000.parquet").read_bytes()[:-20])
     with pytest.raises(InvalidRequest) as refused:
-        Source(str(tmp_path), "conversation").list_blocks()
+        InputFile(str(tmp_path), "conversation").list_blocks()
     assert str(broken) in str(refused.value)

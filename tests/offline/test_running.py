@@ -17,11 +17,11 @@ import pytest
 
 from saiten_server.core.errors import CostLimitReached, InvalidRequest, JudgeUnauthorized, StoreError, StoreFull
 from saiten_server.offline.frame_reading import read_run
-from saiten_server.offline.inputs import Source
+from saiten_server.offline.inputs import InputFile
 from saiten_server.offline.opened_files import open_files
 from saiten_server.offline.parts import KeyIndex
 from saiten_server.offline.plan import plan_run
-from saiten_server.offline.running import Job, Tally, read_tally, run_here
+from saiten_server.offline.running import Job, OfflineTally, read_tally, run_here
 from saiten_server.offline.scorer import Scorer
 from saiten_server.platform.settings import read_settings
 from tests.support.command import begin, saiten
@@ -59,11 +59,11 @@ def variables(judge: JudgeProcess) -> dict[str, Any]:
 
 def run(
     source: Path | str, output: Path | str, *, rubric: str = RUBRIC, budget_usd: float | None = None, **more: Any
-) -> Tally:
+) -> OfflineTally:
     """Scores it, and says what was done, even if an error stopped it."""
-    tally = Tally()
+    tally = OfflineTally()
     scorer = Scorer(rubric, **more)
-    job = Job(scorer, Source(str(source), scorer.rubric.unit), str(output))
+    job = Job(scorer, InputFile(str(source), scorer.rubric.unit), str(output))
     try:
         run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=budget_usd)
     finally:
@@ -171,7 +171,7 @@ def test_lines_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     rows = [make_response(number) for number in range(200)]
     path = write_lines(tmp_path / "a.jsonl", rows)
     monkeypatch.setattr("saiten_server.offline.inputs.PIECE_BYTES", 1000)
-    source = Source(str(path), "item")
+    source = InputFile(str(path), "item")
     blocks = source.list_blocks()
     assert len(blocks) > 20
     read = [cells.value for block in blocks for cells in source.read(block)]
@@ -185,7 +185,7 @@ def test_packed_lines_and_patterns_are_read(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "in" / "a.ndjson", [make_response(1)])
     (tmp_path / "in" / "b.ndjson.gz").write_bytes(gzip.compress(path.read_bytes() + b"\n{broken\n[1]\n"))
     (tmp_path / "in" / "_hidden.ndjson").write_text("{", encoding="ascii")
-    source = Source(f"file://{tmp_path}/in/*.ndjson*", "item")
+    source = InputFile(f"file://{tmp_path}/in/*.ndjson*", "item")
     cells = [cells for block in source.list_blocks() for cells in source.read(block)]
     assert [one.value is None for one in cells] == [False, False, True, True]
 
@@ -252,9 +252,9 @@ def test_a_refused_account_stops_and_keeps_what_is_finished(asked: JudgeProcess,
 
 def test_a_budget_stops_before_it_is_passed(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(50)])
-    tally = Tally()
+    tally = OfflineTally()
     scorer = Scorer(RUBRIC, {"model": "gpt-6-luna"})
-    job = Job(scorer, Source(str(tmp_path / "a.parquet"), "conversation"), str(tmp_path / "out"))
+    job = Job(scorer, InputFile(str(tmp_path / "a.parquet"), "conversation"), str(tmp_path / "out"))
     with pytest.raises(CostLimitReached):
         run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=0.02)
     scorer.close()
@@ -317,7 +317,7 @@ def test_a_plan_tells_what_a_run_takes(asked: JudgeProcess, tmp_path: Path) -> N
     run(tmp_path / "a.parquet", tmp_path / "out")
     write_parquet(tmp_path / "a.parquet", rows, group=10)
     scorer = Scorer(RUBRIC, settings={"judge_requests_per_minute": 100})
-    job = Job(scorer, Source(str(tmp_path / "a.parquet"), "conversation"), str(tmp_path / "out"))
+    job = Job(scorer, InputFile(str(tmp_path / "a.parquet"), "conversation"), str(tmp_path / "out"))
     settings = read_settings(judge_requests_per_minute=100)
     plan = plan_run(job, settings, seconds_per_call=1.0)
     assert (plan.rows, plan.sampled, plan.new_rows, plan.calls, plan.bound) == (80, 80, 50, 50, "calls")
@@ -336,7 +336,7 @@ def test_a_plan_tells_what_a_run_takes(asked: JudgeProcess, tmp_path: Path) -> N
 
 def test_no_file_is_bad_usage(asked: JudgeProcess, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
-        Source(str(tmp_path / "nothing"), "item").list_blocks()
+        InputFile(str(tmp_path / "nothing"), "item").list_blocks()
     done = saiten("offline", "nothing", "out", "--rubric", RUBRIC, folder=tmp_path, **variables(asked))
     assert done.returncode == 2
 
@@ -352,6 +352,6 @@ def test_an_index_takes_each_key_once() -> None:
 
 
 def test_a_tally_is_read_again() -> None:
-    tally = Tally(known=3, unread=2)
+    tally = OfflineTally(known=3, unread=2)
     tally.statuses["scored"] += 4
     assert read_tally(json.loads(json.dumps(tally.as_json()))) == tally

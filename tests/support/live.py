@@ -22,7 +22,7 @@ from saiten_server.monitors.sinks.values import SinkKeys
 from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.service import TraceIntake
 from saiten_server.monitors.traces.store import LiveStore
-from saiten_server.monitors.traces.values import Claim, LiveConversation, LiveTurn, TraceRules
+from saiten_server.monitors.traces.values import ConversationClaim, LiveConversation, LiveTurn, TraceRules
 from saiten_server.monitors.values import Monitor, MonitorOptions
 from saiten_server.monitors.work import MonitorWork
 from saiten_server.platform.telemetry import Telemetry
@@ -86,11 +86,13 @@ class FakeLive:
     async def set_rules(self, project: str, rules: TraceRules) -> None:
         self.rules[project] = rules
 
-    async def claim(self, owner: str, now: datetime, *, limit: int, lease_seconds: float) -> Sequence[Claim]:
+    async def claim(
+        self, owner: str, now: datetime, *, limit: int, lease_seconds: float
+    ) -> Sequence[ConversationClaim]:
         found = [*self.closed.values()][:limit]
-        return [Claim(one, owner, now + timedelta(seconds=lease_seconds)) for one in found]
+        return [ConversationClaim(one, owner, now + timedelta(seconds=lease_seconds)) for one in found]
 
-    async def finish(self, claim: Claim) -> bool:
+    async def finish(self, claim: ConversationClaim) -> bool:
         if self.loses:
             raise RuntimeError("the process died")
         self.closed.pop(claim.conversation.id, None)

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from saiten_server.core.errors import SaitenError, StoreError
-from saiten_server.monitors.sinks.store import LONGEST_PAUSE, OutboxStore, Waiting
+from saiten_server.monitors.sinks.store import LONGEST_PAUSE, OutboxStore, WaitingItem
 from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys
-from saiten_server.monitors.sinks.writing import Call, write_alarm, write_scores
+from saiten_server.monitors.sinks.writing import SinkCall, write_alarm, write_scores
 from saiten_server.platform.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Sender:
         await asyncio.gather(*(self._send(client, one) for one in due))
         return len(due)
 
-    async def _send(self, client: httpx.AsyncClient, one: Waiting) -> None:
+    async def _send(self, client: httpx.AsyncClient, one: WaitingItem) -> None:
         try:
             refused = await self._deliver(client, one)
         except Unanswered as error:
@@ -88,7 +88,7 @@ class Sender:
             self.telemetry.sent(one.sink.kind, "refused" if refused else "sent")
             await self.outbox.settle(one, error=refused)
 
-    async def _deliver(self, client: httpx.AsyncClient, one: Waiting) -> str | None:
+    async def _deliver(self, client: httpx.AsyncClient, one: WaitingItem) -> str | None:
         """None where the sink took it, else the status by which it refused it for good. Raises Unanswered."""
         import httpx
 
@@ -113,7 +113,7 @@ class Sender:
         return None
 
 
-async def has_kept(client: httpx.AsyncClient, call: Call, headers: Mapping[str, str]) -> bool:
+async def has_kept(client: httpx.AsyncClient, call: SinkCall, headers: Mapping[str, str]) -> bool:
     """Whether a service that takes nothing twice has this already."""
     return call.kept_at is not None and (await client.get(call.kept_at, headers=headers)).is_success
 

@@ -31,7 +31,7 @@ SENDING = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingItem:
     """What is to be sent now."""
 
     id: str
@@ -91,7 +91,7 @@ class OutboxStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def take(self, now: datetime, limit: int) -> list[Waiting]:
+    async def take(self, now: datetime, limit: int) -> list[WaitingItem]:
         """What is due, the oldest first, which is left to the caller for `SENDING`; nothing for sinks that pause, and a
         single piece for one that failed the last time, to see whether it answers again."""
         open_ones = or_(sinks.closed_until.is_(None), sinks.closed_until <= now)
@@ -114,7 +114,7 @@ class OutboxStore:
                 elif (place := (row.monitor_id, row.sink)) not in probed:
                     if row.failures:
                         probed.add(place)
-                    found.append(Waiting(row.id, row.monitor_id, row.sink, sink, SENT.validate_json(row.body)))
+                    found.append(WaitingItem(row.id, row.monitor_id, row.sink, sink, SENT.validate_json(row.body)))
             if orphans:  # the monitor sends there no longer
                 await connection.execute(delete(monitor_outbox).where(outbox.id.in_(orphans)))
             if found:
@@ -122,7 +122,7 @@ class OutboxStore:
                 await connection.execute(update(monitor_outbox).where(mine).values(due_at=now + SENDING))
         return found
 
-    async def settle(self, one: Waiting, *, error: str | None = None) -> None:
+    async def settle(self, one: WaitingItem, *, error: str | None = None) -> None:
         """It was sent, or is given up because of the error."""
         async with db.change(self._engine) as connection:
             gone = (await connection.execute(delete(monitor_outbox).where(outbox.id == one.id))).rowcount
@@ -137,7 +137,7 @@ class OutboxStore:
             this = update(monitor_sinks).where(sinks.monitor_id == one.monitor_id, sinks.sink == one.key)
             await connection.execute(this.values(failures=0, closed_until=None))
 
-    async def put_off(self, one: Waiting, now: datetime, error: str, pause: timedelta | None = None) -> None:
+    async def put_off(self, one: WaitingItem, now: datetime, error: str, pause: timedelta | None = None) -> None:
         """The sink does not answer: it is left alone for longer each time, and what waits for it stays. What was sent
         beside what failed first counts as the same time."""
         async with db.change(self._engine) as connection:

@@ -14,7 +14,7 @@ from saiten_server.monitors.values import Sink
 ANNOTATOR = "saiten"
 
 
-class Call(NamedTuple):
+class SinkCall(NamedTuple):
     """One request. `kept_at` answers 200 where the service has it already, for one that refuses it a second time."""
 
     url: str
@@ -26,7 +26,7 @@ class Call(NamedTuple):
 class Letter:
     """The requests that bring something to a sink, in their order."""
 
-    calls: Sequence[Call]
+    calls: Sequence[SinkCall]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -40,7 +40,7 @@ def write_alarm(sink: Sink, sent: SentAlarm, key: str | None) -> Letter:
     """An alarm for a webhook: what it is as JSON, beside the `text` that Slack shows."""
     texts = tell_alarm(sent)
     body = {"text": "\n".join(texts.values()), "texts": texts, **sent.model_dump(mode="json")}
-    return Letter([Call(sink.url, body)], authorize(key))
+    return Letter([SinkCall(sink.url, body)], authorize(key))
 
 
 def authorize(key: str | None) -> dict[str, str]:
@@ -56,7 +56,7 @@ def authorize_langfuse(key: str | None) -> dict[str, str]:
 AUTHORIZATIONS: Mapping[str, Callable[[str | None], dict[str, str]]] = {"langfuse": authorize_langfuse}
 
 
-def write_otlp(base: str, sent: SentScores) -> list[Call]:
+def write_otlp(base: str, sent: SentScores) -> list[SinkCall]:
     """Log events `gen_ai.evaluation.result` on the trace and span that were scored."""
     nanoseconds = str(int(sent.scored_at.timestamp() * 1_000_000) * 1000)
     records = []
@@ -86,7 +86,7 @@ def write_otlp(base: str, sent: SentScores) -> list[Call]:
         records.append(record)
     resource = {"attributes": [{"key": "service.name", "value": write_value("saiten")}]}
     logs = {"resource": resource, "scopeLogs": [{"scope": {"name": "saiten"}, "logRecords": records}]}
-    return [Call(base if base.endswith("/v1/logs") else f"{base}/v1/logs", {"resourceLogs": [logs]})]
+    return [SinkCall(base if base.endswith("/v1/logs") else f"{base}/v1/logs", {"resourceLogs": [logs]})]
 
 
 def write_value(value: str | float) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def write_value(value: str | float) -> dict[str, Any]:
     return {"stringValue": value} if isinstance(value, str) else {"doubleValue": value}
 
 
-def write_langfuse(base: str, sent: SentScores) -> list[Call]:
+def write_langfuse(base: str, sent: SentScores) -> list[SinkCall]:
     """A score each, of the session, or of the observation where the conversation is one trace."""
     if sent.session is not None:
         place: dict[str, Any] = {"sessionId": sent.session}
@@ -103,7 +103,7 @@ def write_langfuse(base: str, sent: SentScores) -> list[Call]:
     else:
         return []
     return [
-        Call(
+        SinkCall(
             f"{base}/api/public/scores",
             {
                 "id": score.id,
@@ -119,7 +119,7 @@ def write_langfuse(base: str, sent: SentScores) -> list[Call]:
     ]
 
 
-def write_phoenix(base: str, sent: SentScores) -> list[Call]:
+def write_phoenix(base: str, sent: SentScores) -> list[SinkCall]:
     """Annotations of the session, or of the span; one with the same name and identifier is replaced."""
     named = {"session_id": sent.session} if sent.session is not None else {"span_id": sent.span_id}
     if not any(named.values()):
@@ -136,10 +136,10 @@ def write_phoenix(base: str, sent: SentScores) -> list[Call]:
         for score in sent.scores
     ]
     kind = "session_annotations" if sent.session is not None else "span_annotations"
-    return [Call(f"{base}/v1/{kind}", {"data": data})]
+    return [SinkCall(f"{base}/v1/{kind}", {"data": data})]
 
 
-def write_mlflow(base: str, sent: SentScores) -> list[Call]:
+def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
     """Assessments of the trace, with their ids given by us."""
     if sent.trace_id is None:
         return []
@@ -147,7 +147,7 @@ def write_mlflow(base: str, sent: SentScores) -> list[Call]:
     place = f"{base}/api/3.0/mlflow/traces/{trace}/assessments"
     source = {"source_type": "LLM_JUDGE", "source_id": ANNOTATOR}
     return [
-        Call(
+        SinkCall(
             place,
             {
                 "assessment": {
@@ -167,7 +167,7 @@ def write_mlflow(base: str, sent: SentScores) -> list[Call]:
     ]
 
 
-WRITERS: Mapping[str, Callable[[str, SentScores], list[Call]]] = {
+WRITERS: Mapping[str, Callable[[str, SentScores], list[SinkCall]]] = {
     "otlp": write_otlp,
     "langfuse": write_langfuse,
     "phoenix": write_phoenix,

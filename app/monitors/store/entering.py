@@ -81,7 +81,7 @@ def window_of(span: Span, conversation: ClosedConversation) -> WindowPlace:
 
 
 @dataclass(frozen=True)
-class Entered:
+class EnteredConversations:
     """The batches that have grown, and what became of each conversation that was new."""
 
     grown: Sequence[str] = ()
@@ -94,19 +94,19 @@ async def enter(
     closed: Sequence[ClosedConversation],
     make_batch: MakeBatch,
     now: datetime,
-) -> Entered:
+) -> EnteredConversations:
     """Takes the conversations in that the monitor has not seen. Does nothing where the monitor is gone."""
     async with db.change(engine) as connection:
         query = select(t.monitors).where(own.id == monitor_id).with_for_update()
         row = (await connection.execute(query)).one_or_none()
         if row is None:
-            return Entered()
+            return EnteredConversations()
         ids = [one.live.id for one in closed]
         known = select(seen.conversation_id).where(seen.monitor_id == monitor_id, seen.conversation_id.in_(ids))
         old = set((await connection.execute(known)).scalars())
         new = [one for one in closed if one.live.id not in old]
         if not new:
-            return Entered()
+            return EnteredConversations()
         _, spent_usd = (await read_spending(connection, [row.id], now))[row.id]
         stored = read_monitor(row, 0, spent_usd)
         entering = Entering(connection=connection, stored=stored, make_batch=make_batch, now=now)
@@ -123,7 +123,7 @@ class Entering:
     make_batch: MakeBatch
     now: datetime
 
-    async def take_in(self, new: Sequence[ClosedConversation], spent_usd: float | None) -> Entered:
+    async def take_in(self, new: Sequence[ClosedConversation], spent_usd: float | None) -> EnteredConversations:
         """Takes them in. `spent_usd` is what today's runs cost with what is in
         hand."""
         rows = self._draw(new, spent_usd)
@@ -147,7 +147,7 @@ class Entering:
             first_day = min(one.closed_at for one in new).astimezone(UTC).toordinal()
             this = update(t.monitors).where(own.id == self.stored.monitor.id)
             await self.connection.execute(this.values(reference_from=first_day))
-        return Entered(grown, [row["outcome"] for row in rows])
+        return EnteredConversations(grown, [row["outcome"] for row in rows])
 
     def _draw(self, new: Sequence[ClosedConversation], spent_usd: float | None) -> list[dict[str, Any]]:
         """The rows of the conversations, sampled or not."""

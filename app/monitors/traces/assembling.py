@@ -29,7 +29,7 @@ TRACE_KEY, SPAN_KEY = 32, 48
 """Characters of a trace's and a span's id; a log record's key is longer."""
 
 
-class Said(NamedTuple):
+class TracedText(NamedTuple):
     """One message of a call."""
 
     role: Role
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 class Told(Step):
     """A span with all that its rows say. Times are in nanoseconds."""
 
-    said: list[Said] = field(default_factory=list)
+    said: list[TracedText] = field(default_factory=list)
     trace: str = ""
     start: int = 0
     end: int = 0
@@ -63,7 +63,7 @@ class Assembled:
 
 def assemble(rows: Sequence[StoredSpan]) -> Assembled:
     """The conversation of these rows."""
-    found = Talk()
+    found = TracedTalk()
     traces: dict[str, dict[str, Told]] = defaultdict(dict)
     for one in tell_spans(rows):
         traces[one.trace][one.place.key] = one
@@ -134,7 +134,7 @@ def make_span(row: StoredSpan, said: Mapping[str, Any]) -> Told:
 
 def add_said(one: Told, said: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     """Adds what a row says, unless the span says it already: spans and log records may hold the same."""
-    asked = [Said(ROLES[each[0]], text) for each in said.get("q", ()) if (text := resolve(each, texts))]
+    asked = [TracedText(ROLES[each[0]], text) for each in said.get("q", ()) if (text := resolve(each, texts))]
     answers = [text for each in said.get("a", ()) if (text := resolve(each, texts))]
     one.said += asked if not one.said or not set(asked) <= set(one.said) else []
     one.answers += [text for text in answers if text not in one.answers]
@@ -156,7 +156,7 @@ def settle(one: Told) -> None:
 
 
 @dataclass
-class Talk(Assembled):
+class TracedTalk(Assembled):
     """A conversation as it grows, call by call."""
 
     known: Counter[tuple[Role, str]] = field(default_factory=Counter)
@@ -181,14 +181,14 @@ class Talk(Assembled):
             return
         self._answer(answer, step)
 
-    def _find_missed(self, history: Sequence[Said]) -> Sequence[Said]:
+    def _find_missed(self, history: Sequence[TracedText]) -> Sequence[TracedText]:
         """What the history holds behind the last message that is known, where a user speaks in it: those calls did not
         arrive. A lone answer is a known one that the bot has changed."""
         known = max((number for number, said in enumerate(history) if said in self.known), default=len(history))
         missed = history[known + 1 :]
         return missed if any(said.role == "user" for said in missed) else ()
 
-    def _is_again(self, history: Sequence[Said], asked: Sequence[Said], step: Told) -> bool:
+    def _is_again(self, history: Sequence[TracedText], asked: Sequence[TracedText], step: Told) -> bool:
         """Whether the call asks what the last one asked: a retry, an answer that was made again, or another system's. A
         user may also say the same twice: then the history goes on from the last answer, or there is none."""
         end = len(self.turns)
@@ -207,7 +207,7 @@ class Talk(Assembled):
             return latest.text == step.answers[0] and latest.at >= to_time(step.start)
         return bool(begin) and history[-1].text == self.turns[begin - 1].text and history[-1].text != latest.text
 
-    def _say(self, said: Iterable[Said], step: Told) -> None:
+    def _say(self, said: Iterable[TracedText], step: Told) -> None:
         for one in said:
             speaker = USER if one.role == "user" else ASSISTANT
             self._append(LiveTurn(speaker, one.role, one.text, to_time(step.start), step.trace, step.place.key))

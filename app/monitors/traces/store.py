@@ -42,7 +42,7 @@ from saiten_server.monitors.traces.tables import (
     rule,
     span,
 )
-from saiten_server.monitors.traces.values import Claim, LiveConversation, State, StoredSpan, TraceRules
+from saiten_server.monitors.traces.values import ConversationClaim, LiveConversation, State, StoredSpan, TraceRules
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.engine import insert_or_replace
 from saiten_server.platform.sql.sizes import add_bytes
@@ -137,7 +137,9 @@ class LiveStore:
             await db.execute(self._engine, statement)
         return closed
 
-    async def claim(self, owner: str, now: datetime, *, limit: int, lease_seconds: float) -> Sequence[Claim]:
+    async def claim(
+        self, owner: str, now: datetime, *, limit: int, lease_seconds: float
+    ) -> Sequence[ConversationClaim]:
         """Closed conversations of projects that are watched, not done and not claimed by another worker, oldest first.
         Each comes to one worker, and to another one only after `lease_until`."""
         until = now + timedelta(seconds=lease_seconds)
@@ -159,15 +161,15 @@ class LiveStore:
             if rows:
                 mine = conversation.id.in_([row.id for row in rows])
                 await connection.execute(update(live_conversations).where(mine).values(values))
-        return [Claim(await self._assemble(row), owner, until) for row in rows]
+        return [ConversationClaim(await self._assemble(row), owner, until) for row in rows]
 
-    async def finish(self, claim: Claim) -> bool:
+    async def finish(self, claim: ConversationClaim) -> bool:
         """Marks the conversation done, for good. False if it was reopened, erased, or given to another worker."""
         values = {"state": "done", "owner": None, "lease_until": None}
         finished = update(live_conversations).where(*claim_conditions(claim)).values(values)
         return bool(await db.execute(self._engine, finished))
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: ConversationClaim) -> None:
         """Gives the conversation back, to be claimed again."""
         values = {"owner": None, "lease_until": None}
         await db.execute(self._engine, update(live_conversations).where(*claim_conditions(claim)).values(values))
@@ -270,7 +272,7 @@ def bind_place(before: tuple[datetime, str]) -> tuple[Any, Any]:
     return sa.literal(before[0], Instant), sa.literal(before[1], sa.String)
 
 
-def claim_conditions(claim: Claim) -> Sequence[ColumnElement[bool]]:
+def claim_conditions(claim: ConversationClaim) -> Sequence[ColumnElement[bool]]:
     """The conditions that a claim still holds."""
     return (
         conversation.id == claim.conversation.id,

@@ -95,7 +95,7 @@ class LiveConversation:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ConversationClaim:
     """A closed conversation that one worker has until `lease_until`. If spans arrive meanwhile it is reopened, and
     `finish` says that the work was in vain."""
 

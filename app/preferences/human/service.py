@@ -16,8 +16,8 @@ from saiten_server.preferences.human.store import HumanPreferenceStore
 from saiten_server.preferences.human.values import (
     ORDERS,
     HumanPreference,
+    KeptOpinion,
     NamedPair,
-    Opinion,
     PreferenceFilter,
     PreferencesKept,
     StoredPreference,
@@ -56,7 +56,7 @@ class HumanPreferences:
         if absent:
             raise InvalidLines(absent[:MOST_FAULTS], len(absent))
         measured = await self._measure(pairs)
-        opinions = [Opinion(one, None if one.pair is None else measured[one.pair]) for one in given]
+        opinions = [KeptOpinion(one, None if one.pair is None else measured[one.pair]) for one in given]
         return await self.store.keep(project, opinions, self.now(), shown_at)
 
     async def keep_shown(

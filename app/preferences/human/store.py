@@ -24,8 +24,8 @@ from saiten_server.platform.sql.sizes import PREFERENCE_SIZE, add_bytes, remove_
 from saiten_server.platform.sql.tables import can_store, equals, evaluations
 from saiten_server.preferences.human.values import (
     ORDERS,
+    KeptOpinion,
     NamedPair,
-    Opinion,
     Place,
     PreferenceFilter,
     PreferencesKept,
@@ -57,7 +57,7 @@ class HumanPreferenceStore:
         self._engine = engine
 
     async def keep(
-        self, project: str, opinions: Sequence[Opinion], now: datetime, shown_at: datetime | None = None
+        self, project: str, opinions: Sequence[KeptOpinion], now: datetime, shown_at: datetime | None = None
     ) -> PreferencesKept:
         """Stores all of them or none. Raises NotFound if a batch or round of a pair is gone, and InvalidRequest if no
         column can hold a text; the `pointer` is the preference's number from 0."""
@@ -201,7 +201,7 @@ class HumanPreferenceStore:
 
 
 def write_rows(
-    project: str, opinions: Sequence[Opinion], now: datetime, shown_at: datetime
+    project: str, opinions: Sequence[KeptOpinion], now: datetime, shown_at: datetime
 ) -> dict[str, dict[str, Any]]:
     """The columns of each preference, by its key. Raises InvalidRequest for a text that no column can hold."""
     rows = dict[str, dict[str, Any]]()
@@ -214,7 +214,7 @@ def write_rows(
     return rows
 
 
-def write_row(project: str, opinion: Opinion, now: datetime, shown_at: datetime) -> dict[str, Any]:
+def write_row(project: str, opinion: KeptOpinion, now: datetime, shown_at: datetime) -> dict[str, Any]:
     """The columns of a preference. A pair of texts is kept in the order in which it came."""
     given, named = opinion.given, opinion.named
     first, second = given.first, given.second
@@ -345,7 +345,7 @@ def without_raters(project: str) -> ColumnElement[bool]:
     return table.rater.not_in(raters)
 
 
-async def hold_sources(connection: AsyncConnection, project: str, opinions: Sequence[Opinion]) -> None:
+async def hold_sources(connection: AsyncConnection, project: str, opinions: Sequence[KeptOpinion]) -> None:
     """Holds the batches and rounds that the pairs are of until the end of the transaction. Raises NotFound for one that
     is gone; the pointer is the preference's number."""
     named = [(number, one.named) for number, one in enumerate(opinions) if one.named is not None]

@@ -193,7 +193,7 @@ class NamedPair:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class KeptOpinion:
     """A preference that is to be kept, with the pair that it names."""
 
     given: HumanPreference

@@ -1,6 +1,6 @@
 """What a run over runs asks between its rounds: what to judge next, and whether to stop. Pure.
 
-    standing = Standing(0, frozenset(), …)   # before the first round; `begin(systems)`
+    standing = PairStanding(0, frozenset(), …)   # before the first round; `begin(systems)`
     while not is_resolved(standing):
         for first, second, item in choose_next(shown, systems, open_items, standing=standing):
             …                                # judged in both orders, or in one at random
@@ -17,31 +17,31 @@ from itertools import combinations
 from saiten_server.preferences.rankings.columns import list_columns
 from saiten_server.preferences.values import ShownPair
 from saiten_server.stats import active_choice
-from saiten_server.stats.active_choice import Standing
+from saiten_server.stats.active_choice import PairStanding
 
 SystemPair = tuple[str, str]
 
 
-def begin(systems: Sequence[str]) -> Standing:
+def begin(systems: Sequence[str]) -> PairStanding:
     """What is known before anything was judged."""
-    return Standing(0, frozenset(), tuple(combinations(range(len(systems)), 2)))
+    return PairStanding(0, frozenset(), tuple(combinations(range(len(systems)), 2)))
 
 
 def take_stock(
-    shown: Sequence[ShownPair], systems: Sequence[str], *, alpha: float = 0.05, before: Standing
-) -> Standing:
+    shown: Sequence[ShownPair], systems: Sequence[str], *, alpha: float = 0.05, before: PairStanding
+) -> PairStanding:
     """What is known once the round after `before` has been judged; `shown` are the looks of all rounds."""
     return active_choice.take_stock(
         list_columns(shown, systems), alpha=alpha, number=before.round + 1, before=before.resolved
     )
 
 
-def is_resolved(standing: Standing) -> bool:
+def is_resolved(standing: PairStanding) -> bool:
     """Whether every rank is known."""
     return not standing.unresolved
 
 
-def list_resolved(standing: Standing, systems: Sequence[str]) -> list[SystemPair]:
+def list_resolved(standing: PairStanding, systems: Sequence[str]) -> list[SystemPair]:
     """The resolved pairs by name, the better one first."""
     return sorted((systems[better], systems[worse]) for better, worse in standing.resolved)
 
@@ -51,7 +51,7 @@ def choose_next(
     systems: Sequence[str],
     open_items: Mapping[SystemPair, Sequence[str]],
     *,
-    standing: Standing,
+    standing: PairStanding,
     size: int | None = None,
     looks: int = 2,
 ) -> list[tuple[str, str, str]]:

@@ -34,7 +34,7 @@ from saiten_server.stats.rank_sets import (
 )
 from saiten_server.stats.resampling import estimate_mean, find_quantile
 from saiten_server.stats.shown_pairs import TIE, ShownPairs
-from saiten_server.stats.strengths import Term, find_tie_parameter
+from saiten_server.stats.strengths import ModelTerm, find_tie_parameter
 
 Interval = tuple[float, float] | None
 
@@ -116,7 +116,7 @@ def describe(
     )
 
 
-def tell_term(term: Term, sets: RankSets, alpha: float) -> TermFigure:
+def tell_term(term: ModelTerm, sets: RankSets, alpha: float) -> TermFigure:
     """A term with its interval, where clusters are enough."""
     return TermFigure(value=term.value, interval=term.interval(alpha) if sets.clusters >= FEWEST_CLUSTERS else None)
 
@@ -183,7 +183,7 @@ def list_met(
     outcomes: Floats,
     order: Sequence[int],
     *,
-    tie: Term | None,
+    tie: ModelTerm | None,
     request: RankingRequest,
 ) -> tuple[SystemsMet, ...]:
     """The pairs that met, better ranks first."""
@@ -206,7 +206,7 @@ def tell_met(
     outcomes: Floats,
     pair: tuple[int, int],
     *,
-    tie: Term | None,
+    tie: ModelTerm | None,
     request: RankingRequest,
 ) -> SystemsMet:
     """The looks at one pair."""

@@ -132,7 +132,7 @@ class RankingService:
             return said, found.status, found.counts.model_dump_json()
         return said, tuple(one.id for one in await self.find_newest(project, name))
 
-    async def list_cases(self, project: str, run: str, systems: tuple[str, str]) -> tuple[list[PairCase], int]:
+    async def list_cases(self, project: str, run: str, systems: tuple[str, str]) -> tuple[list[MatrixCase], int]:
         """The first MOST_CASES items of two systems, what the judge decided against the first of them first, and how
         many there are. Raises NotFound for systems that are not in the run."""
         plan = await self.preferences.find_plan(project, run)
@@ -142,7 +142,7 @@ class RankingService:
         for one in await self.preferences.read_looks(project, run, plan.aspects[0]):
             if {one.first, one.second} == {*systems}:
                 found.setdefault(one.item, []).append(one)
-        cases = sorted((judge_case(item, looks, systems) for item, looks in found.items()), key=PairCase.sort_key)
+        cases = sorted((judge_case(item, looks, systems) for item, looks in found.items()), key=MatrixCase.sort_key)
         batches = [plan.runs[plan.systems.index(system)] for system in systems]
         places = [{item: at for at, item in (await self.frames.read_items(project, one)).items()} for one in batches]
         shown = cases[:MOST_CASES]
@@ -212,7 +212,7 @@ def rank_text(request: RankingRequest, body: bytes, *, csv: bool) -> Ranking:
 
 
 @dataclass(frozen=True)
-class PairCase:
+class MatrixCase:
     """One item of two systems: how the first of them fared in each look (1 won, 0.5 tied, 0 lost), and the pages of
     both responses."""
 
@@ -228,13 +228,13 @@ class PairCase:
         return self.mean, self.item
 
 
-def judge_case(item: str, looks: Sequence[ShownPair], systems: tuple[str, str]) -> PairCase:
+def judge_case(item: str, looks: Sequence[ShownPair], systems: tuple[str, str]) -> MatrixCase:
     """What was said of one item."""
     scores = []
     for one in looks:
         ahead = one.first == systems[0]
         scores.append(0.5 if one.choice == "tie" else float((one.choice == "first") == ahead))
-    return PairCase(item, tuple(scores), [])
+    return MatrixCase(item, tuple(scores), [])
 
 
 def ways_of(run: Batch) -> frozenset[tuple[tuple[str, str], ...]]:

@@ -44,7 +44,7 @@ class Responses:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChosenPairs:
     """The pairs in the order in which they are judged, all of shape (pairs,): the places of their two runs and the
     positions in these; `owners` are the place of the run whose item id and dialogue the pair has, and its position
     there, of shape (pairs, 2), the same for all pairs of one item. `left_out` counts, as `PairPlan` says."""
@@ -58,7 +58,7 @@ class Plan:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def take(self, rows: Sequence[int]) -> Plan:
+    def take(self, rows: Sequence[int]) -> ChosenPairs:
         """The same with these pairs alone, in the order of the plan."""
         chosen = np.sort(np.array(rows, dtype=np.int64))
         items = len(np.unique(self.owners[chosen], axis=0)) if len(chosen) else 0
@@ -94,7 +94,7 @@ def list_pairs(count: int, baseline: int | None) -> Iterator[tuple[int, int]]:
     yield from ((baseline, other) for other in range(count) if other != baseline)
 
 
-def plan_pairs(runs: Sequence[Responses], baseline: int | None, most: int | None = None) -> Plan:
+def plan_pairs(runs: Sequence[Responses], baseline: int | None, most: int | None = None) -> ChosenPairs:
     """All pairs, or the first `most`. All pairs of an item follow each other, and items come in the order of their
     keys, which is as good as random and the same every time: whatever a budget leaves of a run is a sample of items."""
     left_out = Counter(failed=sum(run.failed for run in runs), contexts=0)
@@ -117,7 +117,7 @@ def plan_pairs(runs: Sequence[Responses], baseline: int | None, most: int | None
         order = order[:most]
     table, key = table[order], key[order]
     owners, items = find_owners(runs, table, key)
-    return Plan(table[:, :2], table[:, 2:], owners, items, {name: n for name, n in left_out.items() if n})
+    return ChosenPairs(table[:, :2], table[:, 2:], owners, items, {name: n for name, n in left_out.items() if n})
 
 
 def count_paired(table: Integers) -> int:

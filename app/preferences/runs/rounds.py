@@ -20,14 +20,16 @@ from saiten_server.runs.quota import StorageQuota, expect_bytes
 from saiten_server.runs.store.batches import BatchStore
 
 if TYPE_CHECKING:
-    from saiten_server.preferences.runs.planning import Plan
+    from saiten_server.preferences.runs.planning import ChosenPairs
     from saiten_server.preferences.runs.service import PairSource
-    from saiten_server.stats.active_choice import Standing
+    from saiten_server.stats.active_choice import PairStanding
 
 Places = tuple[int, int]
 
 
-def choose_first(plan: Plan, systems: Sequence[str], looks: int, most: int) -> tuple[Plan, tuple[PairRound, ...]]:
+def choose_first(
+    plan: ChosenPairs, systems: Sequence[str], looks: int, most: int
+) -> tuple[ChosenPairs, tuple[PairRound, ...]]:
     """The pairs of the first round, at most so many."""
     from saiten_server.preferences.rankings.choice import begin
 
@@ -39,7 +41,7 @@ def choose_rows(
     shown: Sequence[ShownPair],
     systems: Sequence[str],
     left: Mapping[Places, Sequence[int]],
-    standing: Standing,
+    standing: PairStanding,
     *,
     looks: int,
     most: int,
@@ -58,13 +60,13 @@ def choose_rows(
     return sorted(int(row) for _, _, row in chosen)
 
 
-def count_round(plan: Plan, rows: Sequence[int]) -> PairRound:
+def count_round(plan: ChosenPairs, rows: Sequence[int]) -> PairRound:
     """The round that judges these rows."""
     counts = Counter((one, other) for one, other in plan.runs[list(rows)].tolist()) if rows else Counter[Places]()
     return PairRound(pairs=tuple((*places, count) for places, count in sorted(counts.items())))
 
 
-def settle_round(plan: PairPlan, shown: Sequence[ShownPair]) -> Standing:
+def settle_round(plan: PairPlan, shown: Sequence[ShownPair]) -> PairStanding:
     """What is known once the last round was judged. Each round is tested once, by what it may spend of the error
     rate."""
     from saiten_server.preferences.rankings.choice import begin, take_stock

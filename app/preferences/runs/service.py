@@ -35,7 +35,7 @@ from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summary import SYSTEM
 
 if TYPE_CHECKING:
-    from saiten_server.preferences.runs.planning import Plan
+    from saiten_server.preferences.runs.planning import ChosenPairs
 
 BLOCK_PAIRS = 1_000
 """Pairs that are stored at a time."""
@@ -55,7 +55,7 @@ class PairSource:
     """Implements `Source`: the pairs of a plan. `batches` are those whose responses they are."""
 
     options: PairRunOptions
-    plan: Plan
+    plan: ChosenPairs
     runs: SourceStore
     batches: BatchStore
     ids_given: bool

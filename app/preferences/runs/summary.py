@@ -24,7 +24,7 @@ DEPENDENT = "position_dependent"
 
 
 @dataclass
-class Tally:
+class PairTally:
     """What was seen so far. `same` and `both` count, by cluster, pairs with equal answers of those with two. Memory: a
     few numbers for each cluster, and for each pair of runs."""
 
@@ -64,7 +64,7 @@ def settle(looks: Sequence[Look]) -> tuple[str, bool]:
 
 async def count_choices(batch: Batch, plan: PairPlan, pages: AsyncIterable[Sequence[PairSeen]]) -> PreferenceSummary:
     """The summary of the pairs that have a result."""
-    tally = Tally()
+    tally = PairTally()
     async for page in pages:
         for seen in page:
             tally.add(seen)
@@ -98,7 +98,7 @@ def write_counts(counts: Counter[str]) -> ChoiceCounts:
     return ChoiceCounts(**{name: counts[name] for name in ChoiceCounts.model_fields})
 
 
-def report_position(tally: Tally, aspect: str) -> PositionReport:
+def report_position(tally: PairTally, aspect: str) -> PositionReport:
     """How far the order decides. numpy and scipy are loaded here."""
     import numpy as np
 

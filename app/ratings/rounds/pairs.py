@@ -40,9 +40,9 @@ from saiten_server.ratings.values import (
     PairOpinion,
     PairOptions,
     PairSheet,
-    PairSide,
     RatingRound,
     RoundDraw,
+    RoundSide,
     Task,
     shows_swapped,
 )
@@ -238,7 +238,7 @@ class PairRounds:
             earlier=own and OwnPreference(turn(own[0]) if swapped else own[0], own[1] or ""),
         )
 
-    async def _find_candidate(self, side: PairSide) -> Candidate:
+    async def _find_candidate(self, side: RoundSide) -> Candidate:
         found = await self.rounds.batches.asked(side.batch, [side.position])
         if side.position not in found:
             raise missing()
@@ -270,7 +270,7 @@ def list_common(frames: Sequence[RunFrame], options: PairOptions) -> list[list[D
     found = []
     for (a, first), (b, second) in combinations(enumerate(placed), 2):
         pairs = [
-            DrawnPair(PairSide(options.runs[a], place), PairSide(options.runs[b], second[key][0]))
+            DrawnPair(RoundSide(options.runs[a], place), RoundSide(options.runs[b], second[key][0]))
             for key, (place, context) in first.items()
             if key in second and context == second[key][1]
         ]

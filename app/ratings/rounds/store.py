@@ -36,12 +36,12 @@ from saiten_server.ratings.values import (
     DrawnPair,
     PairItem,
     PairOptions,
-    PairSide,
     RatedTask,
     RatingRound,
     RoundDraw,
     RoundOptions,
     RoundProgress,
+    RoundSide,
     Task,
     own_order,
 )
@@ -153,7 +153,7 @@ class RoundStore:
         if row is None:
             return None
         return DrawnPair(
-            PairSide(row.first_batch_id, row.first_position), PairSide(row.second_batch_id, row.second_position)
+            RoundSide(row.first_batch_id, row.first_position), RoundSide(row.second_batch_id, row.second_position)
         )
 
     async def taken_at(self, round_id: str, rater: str, position: int) -> datetime | None:
