@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from abc import ABC, abstractmethod
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count, islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from pydantic_core import from_json
@@ -47,7 +48,7 @@ from saiten_server.stats.record_columns import (
 
 Scales = Mapping[str, tuple[float, float]]
 Columns = dict[str, NumberColumn]
-Read_co = TypeVar("Read_co", covariant=True)
+Read = TypeVar("Read")
 """What a reader makes of all records."""
 
 NUMBERS = {float, int}
@@ -89,20 +90,42 @@ MOST_FIELDS = 64
 """Fields of a record without ratings that are searched for a misspelt name."""
 
 
-class RecordReader(Protocol[Read_co]):
-    """Takes records one by one, or many at once, and makes columns of them; `noun` is what the numbers count."""
+class RecordReader(ABC, Generic[Read]):
+    """Takes records one by one, or many at once, and makes columns of them; `noun` is what the numbers count. Notes the
+    records that do not fit, for `finish` to raise."""
 
-    noun: str
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
+        self._faults: list[tuple[int, Message]] = []
+        self._total = 0
 
-    def add(self, record: Any, line: int) -> None: ...
+    def add(self, record: Any, line: int) -> None:
+        """Takes the record of that line, or notes why it cannot. Lines come in ascending order. Raises InvalidLines as
+        `refuse` does, and where there are more rows or values than are taken."""
+        try:
+            self.take(record, line)
+        except Unfit as unfit:
+            self.refuse(line, unfit.message)
 
-    def take(self, record: Any, line: int) -> None: ...
+    def refuse(self, line: int, what: Message) -> None:
+        """Notes a fault, for `finish` to raise; raises InvalidLines at once where there are too many."""
+        self._total += 1
+        if len(self._faults) < MOST_FAULTS:
+            self._faults.append((line, what))
+        if self._total == MOST_REFUSED:
+            raise InvalidLines(self._faults, self._total, self.noun, stopped=True)
 
-    def take_records(self, records: Sequence[Any], lines: Sequence[int]) -> None: ...
+    @abstractmethod
+    def take(self, record: Any, line: int) -> None:
+        """Takes the record; raises Unfit where it does not fit, and then has taken nothing of it."""
 
-    def refuse(self, line: int, what: Message) -> None: ...
+    @abstractmethod
+    def take_records(self, records: Sequence[Any], lines: Sequence[int]) -> None:
+        """Takes the records of those lines at once. Raises Unfit if `take` might refuse one; then nothing is taken."""
 
-    def finish(self) -> Read_co: ...
+    @abstractmethod
+    def finish(self) -> Read:
+        """What all records say. Raises InvalidLines where one does not fit, or where there is none."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +140,7 @@ FILE_BOUNDS = ReadingLimits(rows=20_000_000, cells=300_000_000)
 """Of a file that its owner reads on a machine of their own: 2.4 GB."""
 
 
-class ObservationReader:
+class ObservationReader(RecordReader[Observations]):
     """Takes records one by one and makes Observations of them.
 
     A record is `{"system"?, "item", "dialogue"?, "rater"?, "ratings": {aspect: number | null}, "scores"?: {aspect:
@@ -145,10 +168,10 @@ class ObservationReader:
         bounds: ReadingLimits | None = None,
         by_scorer: bool = False,
     ) -> None:
+        super().__init__(noun)
         self.labels = labels
         self.scores_field = scores_field
         self._fields = {*PLAIN_FIELDS, "ratings", "labels", scores_field}
-        self.noun = noun
         self._name_characters = name_characters
         self._label_aspect = label_aspect
         self._aspects = aspects
@@ -165,24 +188,6 @@ class ObservationReader:
         self._single = {field: NumberColumn() for field in ITEM_NUMBERS}
         self._records = 0
         self._first = 0
-        self._faults: list[tuple[int, Message]] = []
-        self._total = 0
-
-    def add(self, record: Any, line: int) -> None:
-        """Takes the record of that line, or notes why it cannot. Lines come in ascending order. Raises InvalidLines as
-        `refuse` does, and where there are more rows or values than are taken."""
-        try:
-            self.take(record, line)
-        except Unfit as unfit:
-            self.refuse(line, unfit.message)
-
-    def refuse(self, line: int, what: Message) -> None:
-        """Notes a fault, for `finish` to raise; raises InvalidLines at once where there are too many."""
-        self._total += 1
-        if len(self._faults) < MOST_FAULTS:
-            self._faults.append((line, what))
-        if self._total == MOST_REFUSED:
-            raise InvalidLines(self._faults, self._total, self.noun, stopped=True)
 
     def take(self, record: Any, line: int) -> None:
         """Takes the record; raises Unfit where it does not fit, and then has taken nothing of it."""
@@ -476,7 +481,7 @@ def find_excess(rows: int, columns: int, bounds: ReadingLimits) -> Message | Non
     return None
 
 
-def read_array(body: bytes, reader: RecordReader[Read_co]) -> Read_co:
+def read_array(body: bytes, reader: RecordReader[Read]) -> Read:
     """What the reader makes of a JSON array of records, numbered from 1; raises StrictJSONError, InvalidLines."""
     records = parse_strict_json(body)
     reader.noun = "element"
@@ -502,7 +507,7 @@ def takes_at_once(records: Sequence[Any], lines: Sequence[int], reader: RecordRe
     return False
 
 
-def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read_co]) -> Read_co:
+def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read]) -> Read:
     """What the reader makes of lines of JSON, one record each; blank lines are passed over, but counted. Raises
     InvalidLines."""
     first = 1

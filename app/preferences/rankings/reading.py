@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from saiten.core.messages import Message
-from saiten_server.core.errors import MOST_FAULTS, MOST_REFUSED, PLACES, InvalidLines
+from saiten_server.core.errors import MOST_FAULTS, PLACES, InvalidLines
 from saiten_server.core.validation import MOST_NAME, Unfit, check_number, clip, number_of, suggest_name
 from saiten_server.preferences.rankings.columns import LENGTH, scale_lengths
 from saiten_server.preferences.rankings.values import ClusterUnit
 from saiten_server.stats.observations import NO_RATER, Floats, Integers, Mask, integers, join_shared
-from saiten_server.stats.reading import check_text, decode_lines
+from saiten_server.stats.reading import RecordReader, check_text, decode_lines
 from saiten_server.stats.record_columns import read_name
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
 
@@ -40,35 +40,18 @@ COVARIATE = "covariate:"
 """How a table's column of a covariate begins."""
 
 
-class PreferenceReader:
+class PreferenceReader(RecordReader[tuple[ShownPairs, list[Message]]]):
     """Takes records one by one and makes ShownPairs of them; `a` was shown before `b`. `noun` is what the numbers count
     in faults. More than MOST_SYSTEMS systems, or MOST_PREFERENCES records, are refused where they come."""
 
     def __init__(self, *, noun: str = "line", clusters: ClusterUnit = "dialogue") -> None:
-        self.noun = noun
+        super().__init__(noun)
         self._clusters = clusters
         self._known = {
             field: defaultdict[str, int](count().__next__) for field in ("system", "item", "rater", "dialogue")
         }
         self._columns = {field: array("q") for field in (*NAMES, "winner", "line")}
         self._numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
-        self._faults: list[tuple[int, Message]] = []
-        self._total = 0
-
-    def add(self, record: Any, line: int) -> None:
-        """Takes the record of that line, or notes why it cannot. Lines come in ascending order. Raises InvalidLines."""
-        try:
-            self.take(record, line)
-        except Unfit as unfit:
-            self.refuse(line, unfit.message)
-
-    def refuse(self, line: int, what: Message) -> None:
-        """Notes a fault, for `finish` to raise; raises InvalidLines at once where there are too many."""
-        self._total += 1
-        if len(self._faults) < MOST_FAULTS:
-            self._faults.append((line, what))
-        if self._total == MOST_REFUSED:
-            raise InvalidLines(self._faults, self._total, self.noun, stopped=True)
 
     def take(self, record: Any, line: int) -> None:
         """Takes the record; raises Unfit where it does not fit, and then has taken nothing of it."""
