@@ -202,7 +202,7 @@ async def open_container(
             settings, stack, engine=engine, cache=cache, instruments=instruments, quota=quota, own=own
         )
         preferences = open_preferences(engine, batches, pairs, worker)
-        audit, encoder = AuditLog(engine), registry.find_encoder(settings)
+        encoder = registry.find_encoder(settings)
         ratings, comparison = open_meta(settings, stack, engine=engine, flow=flow, instruments=instruments, quota=quota)
         yield Container(
             settings=settings,
@@ -210,14 +210,7 @@ async def open_container(
             batches=batches,
             ratings=ratings,
             comparison=comparison,
-            governance=Governance(
-                keys=APIKeyStore(engine),
-                audit=audit,
-                policies=RecentPolicies(PolicyStore(engine)),
-                limiter=limiter,
-                spending=spending,
-                quota=quota,
-            ),
+            governance=open_governance(engine, limiter, spending, quota),
             dashboard=open_dashboard(
                 settings, engine, stack, comparison=comparison, instruments=instruments, quota=quota
             ),
@@ -230,6 +223,20 @@ async def open_container(
                 PreferenceRunService: preferences,
             },
         )
+
+
+def open_governance(
+    engine: AsyncEngine, limiter: RequestLimiter, spending: SpendingStore, quota: StorageQuota
+) -> Governance:
+    """What bounds callers, and what is noted of them."""
+    return Governance(
+        keys=APIKeyStore(engine),
+        audit=AuditLog(engine),
+        policies=RecentPolicies(PolicyStore(engine)),
+        limiter=limiter,
+        spending=spending,
+        quota=quota,
+    )
 
 
 def open_services(ground: Ground) -> dict[type, Any]:

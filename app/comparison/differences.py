@@ -102,8 +102,23 @@ def compare_closely(
 
     # One after the other, and no values of two at a time.
     measured = {key: measure(key) for key in sides}
+    comparison = report_comparison(baseline, candidate, matched, measured, alpha=alpha, pieces=pieces, link=link)
+    return with_faulty_turns(comparison), sides
+
+
+def report_comparison(
+    baseline: ComparedRun,
+    candidate: ComparedRun,
+    matched: Paired,
+    measured: Mapping[MeasureKey, Measure],
+    *,
+    alpha: float,
+    pieces: dict[str, tuple[str, str]],
+    link: LinkUse | None,
+) -> Comparison:
+    """The comparison of what was measured, with its notes; `pieces` are those in which the signatures differ."""
     aspects = decide("aspect", measured, alpha)
-    comparison = Comparison(
+    return Comparison(
         baseline=baseline.name,
         candidate=candidate.name,
         alpha=alpha,
@@ -131,7 +146,6 @@ def compare_closely(
         ),
         link=link.mark if link else None,
     )
-    return with_faulty_turns(comparison), sides
 
 
 def is_tested(values: Sides, *, linked: bool) -> bool:
