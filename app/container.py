@@ -266,6 +266,14 @@ def open_limiter(redis: Redis | None) -> RequestLimiter:
     return RedisRequestLimiter(redis)
 
 
+def new_batch_id(prefix: str, own: set[str] | None) -> str:
+    """The id of a batch that is made here, which a worker of some batches alone then works on too."""
+    batch_id = new_id(prefix)
+    if own is not None:
+        own.add(batch_id)
+    return batch_id
+
+
 def open_batches(
     settings: Settings,
     stack: AsyncExitStack,
@@ -277,12 +285,6 @@ def open_batches(
     own: set[str] | None,
 ) -> tuple[BatchService, BatchService, BatchWorker]:
     """Opens the service that accepts batches, that of batches of pairs, and the worker of both."""
-
-    def new_batch_id(prefix: str) -> str:
-        batch_id = new_id(prefix)
-        if own is not None:
-            own.add(batch_id)
-        return batch_id
 
     window = window_of(settings.judge_concurrency)
     open_store = partial(BatchStore, engine, window=window, usd_per_day=settings.key_usd_per_day)
@@ -296,7 +298,7 @@ def open_batches(
         instruments=instruments,
         cache=cache,
         limits=settings.limits,
-        new_id=partial(new_batch_id, "ba_"),
+        new_id=partial(new_batch_id, "ba_", own),
         window=window,
         provider=provider,
         queue_limits=QueueLimits(all_projects=settings.most_queued, project=settings.project_queued),
@@ -323,7 +325,7 @@ def open_batches(
     pairs = replace(
         batches,
         store=open_store(unit="pair"),
-        new_id=partial(new_batch_id, "pf_"),
+        new_id=partial(new_batch_id, "pf_", own),
         absent=Message("preference-run-not-found"),
     )
     return batches, pairs, worker
