@@ -98,7 +98,9 @@ def command(
     if engine != "ray" and (address or workers):
         raise click.UsageError(tell("--address and --workers are of --engine ray"))
     if judge_model and (judge["model"] or limit_calls_per_minute or limit_tokens_per_minute or budget_usd is not None):
-        raise click.UsageError(tell("--judge-model calls no service: it has no --model, no limits a minute and no budget"))
+        raise click.UsageError(
+            tell("--judge-model calls no service: it has no --model, no limits a minute and no budget")
+        )
     source_url, output_url = arguments[-2:]
     wanted = {
         "judge_concurrency": concurrency,

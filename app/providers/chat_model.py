@@ -46,6 +46,9 @@ ALTERNATIVES = 20
 LONGEST_TEXT = 600
 """Characters of a reason. No schema of a prompt bounds it, and a model that goes on would rate nothing."""
 
+MOST_MASKED = 2**30
+"""Cells of the mask of a batch, which are its rows times the square of its longest prompt."""
+
 LONGEST_LIST = 64
 LARGEST_NUMBER = 99_999
 
@@ -233,9 +236,9 @@ class ChatModel:
             else:
                 detail = Message("local-judge-too-long", tokens=len(ids), most=self.window)
                 outcomes[number] = JudgeRefusedRequest(detail)
-        left = [*prompts]
+        left = sorted(prompts, key=lambda number: len(prompts[number]))
         while left:
-            most = self._most or len(left)
+            most = min(self._most or len(left), count_rows([len(prompts[number]) for number in left]))
             part, left = left[:most], left[most:]
             try:
                 found = self._generate([(requests[number], prompts[number]) for number in part], stopped)
@@ -335,6 +338,12 @@ class ChatModel:
 
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+
+def count_rows(lengths: Sequence[int]) -> int:
+    """How many prompts of these lengths, the shortest first, one batch takes: one at least."""
+    fitting = (row for row, length in enumerate(lengths, start=1) if row * length**2 <= MOST_MASKED)
+    return max(fitting, default=1)
 
 
 def write_prompt(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Sequence[int]:
