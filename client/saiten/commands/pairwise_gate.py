@@ -21,7 +21,7 @@ from saiten.commands.compare_runs import PATH, post
 from saiten.commands.files import InvalidItems
 from saiten.commands.service import LEXICAL, NO_JUDGE, open_service
 from saiten.connection import JSON, Connection, Object, once
-from saiten.core.errors import SaitenError
+from saiten.core.errors import JudgeUnfit
 from saiten.core.figures import write_figure
 from saiten.core.language import tell
 from saiten.waiting import read_object
@@ -99,12 +99,12 @@ async def rank_file(service: Connection, path: str, alpha: float) -> Object:
 
 
 async def require_judge(service: Connection, job: PairwiseJob) -> None:
-    """Says where the baseline judge would compare. Raises SaitenError in a CI, unless that judge was named."""
+    """Says where the baseline judge would compare. Raises JudgeUnfit in a CI, unless that judge was named."""
     judge = (await service.info()).get("judge")
     if not (isinstance(judge, dict) and judge.get("baseline")):
         return
     if job.ci and job.judge != "lexical":
-        raise SaitenError(tell("in a CI the lexical judge compares nothing unless --judge lexical says so"))
+        raise JudgeUnfit(tell("in a CI the lexical judge compares nothing unless --judge lexical says so"))
     click.echo(tell(LEXICAL), err=True)
 
 

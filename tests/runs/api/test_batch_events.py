@@ -13,6 +13,7 @@ from saiten_server.governance.keys import APIKeyStore
 from saiten_server.platform.sql.engine import open_engine
 from saiten_server.runs.watching import rest, stream_events
 from tests.support.events import Event, read_event, read_events
+from tests.support.faults import words
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -146,7 +147,7 @@ async def test_what_changes_as_time_passes_is_no_news(batch: Batch) -> None:
 
 async def test_a_store_that_is_away_for_a_while_ends_nothing(batch: Batch, caplog: pytest.LogCaptureFixture) -> None:
     done = batch.model_copy(update={"status": "cancelled"})
-    away = StoreUnavailable("the database is away")
+    away = StoreUnavailable(words("the database is away"))
     events = await collect(batch, Sightings(away, away, done))
     assert [name for name, _ in events] == ["progress", "progress", "cancelled"]
     assert "store-unavailable" in caplog.text
