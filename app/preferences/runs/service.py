@@ -148,7 +148,8 @@ class PreferenceRunService:
         rounds: tuple[PairRound, ...] = ()
         plan = await asyncio.to_thread(plan_pairs, responses, baseline, None if asked.pairs == "active" else most)
         if not len(plan):
-            reasons = ", ".join(f"{name} {count}" for name, count in plan.left_out.items()) or "-"
+            counts = plan.left_out.items()
+            reasons = [Message(f"left-out-{name.replace('_', '-')}", count=count) for name, count in counts] or "-"
             raise RunsUnfit(Message("runs-without-pairs", reasons=reasons))
         if asked.pairs == "active":
             first = limits.batch_items if most is None else min(most, limits.batch_items)

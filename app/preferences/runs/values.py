@@ -22,7 +22,7 @@ from saiten_server.core.batch import (
 )
 from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, Usage
 from saiten_server.core.model import Finite, Id, RubricName, Value, listed
-from saiten_server.core.sentences import Telling
+from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.preferences.values import Preference
 
 MOST_RUNS = 20
@@ -111,7 +111,7 @@ class ComparedRuns(Value):
     aspects: dict[str, ChoiceCounts]
 
 
-class PositionReport(Value):
+class PositionReport(Telling):
     """How far the order decides, over pairs with a verdict in both orders. `consistency` is the rate of equal answers,
     with its 95 % interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
     count verdicts for what was shown so, `tie` those for neither, over all orders."""
@@ -120,7 +120,7 @@ class PositionReport(Value):
     clusters: int = Field(description="independent units")
     consistency: float | None = Field(description="the rate of equal answers; null without such pairs")
     interval: Annotated[tuple[float, float], Field(strict=False)] | None
-    reason: str | None
+    reason: Sentence | None
     first_shown: int = Field(description="verdicts for what was shown first")
     second_shown: int = Field(description="verdicts for what was shown second")
     tie: int = Field(description="verdicts for neither")
