@@ -27,7 +27,7 @@ from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 from saiten_server.scoring.conversation import write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext
-from saiten_server.scoring.preferring import open_pair
+from saiten_server.scoring.preferring import as_dialogue, open_pair
 from saiten_server.scoring.subject import check_path, check_support, check_unit, require_translator
 
 DIGEST_BYTES = 16
@@ -96,6 +96,9 @@ class BatchEstimate:
         if judged not in self._judged:
             self._judged.add(judged)
             self._bill.add(case.tasks("batch"))
+            if request.path != "source":
+                for given in case.given.values():
+                    self._translations.add(as_dialogue(given))
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
