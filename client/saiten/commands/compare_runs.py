@@ -33,6 +33,7 @@ PATH = "/v1/preference-runs"
 @click.argument("runs", metavar="RUN RUN…", nargs=-1, required=True)
 @click.option("--baseline", metavar="RUN", help="Compare each run with this one alone (every two of them).")
 @click.option("--aspect", "aspects", multiple=True, metavar="NAME", help="An aspect; may be repeated (overall).")
+@click.option("--path", type=click.Choice(["source", "english"]), help="Judge the texts, or their translations.")
 @click.option("--one-order", is_flag=True, help="Show each pair in one order, at half the price.")
 @click.option("--active", is_flag=True, help="Choose the next pairs by what is known, until every rank is.")
 @click.option("--budget-usd", type=float, metavar="USD", help="The most that the judge may cost.")
