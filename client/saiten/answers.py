@@ -3447,6 +3447,8 @@ class Preference(Answer):
     """the one that the request names first"""
     second: PairSide
     """the other one"""
+    path: str = "source"
+    """the language that was judged"""
     judge: JudgeProvenance
     """how the judge is called"""
     usage: Usage
@@ -3500,6 +3502,8 @@ class PreferenceRow(Answer):
     """the one that the request names first"""
     second: PairSide | None = None
     """the other one"""
+    path: str = "source"
+    """the language that was judged"""
     judge: JudgeProvenance | None = None
     """how the judge is called"""
     usage: Usage | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_two_runs_are_gated_by_preferences_and_ranked(tmp_path: Path) -> None:
         found = json.loads(gated.stdout)
         assert (found["verdict"], found["share"]) == ("pass", 1)
         assert 0.5 < found["interval"][0] < 1
-        suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
+        suite = ET.parse(tmp_path / "gate.xml").getroot()
         assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
         said = {one.get("name"): one.get("value") for one in suite.iter("property")}
         assert (said["verdict"], said["preference_run"]) == ("pass", found["preference_run"])
@@ -71,7 +72,7 @@ def test_two_runs_are_gated_by_preferences_and_ranked(tmp_path: Path) -> None:
         again = ("gate", "--pairwise", "--preferences", found["preference_run"], "--url", url)
         turned = ("--candidate", runs[1], "--baseline", runs[0], *files)
         worse = saiten(*again, *turned, folder=tmp_path)
-        [failure] = ElementTree.parse(tmp_path / "gate.xml").iter("failure")
+        [failure] = ET.parse(tmp_path / "gate.xml").iter("failure")
         assert failure.get("type") == "share"
         assert (worse.returncode, "gate: fail" in worse.stdout) == (1, True), worse.stderr
         refused = saiten("gate", "--pairwise", *sides, "--url", url, folder=tmp_path, CI="true")

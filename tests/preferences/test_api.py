@@ -227,7 +227,8 @@ async def test_conversations_on_the_english_path_have_one_goal_in_it(tmp_path: P
             "turns": [{"speaker": roles[n % 2], "role": roles[n % 2], "text": text} for n, text in enumerate(texts)]
         }
 
-    body = {"first": turns("予約を変えたい。", "はい。"), "second": turns("予約を変えたい。", "いつにしますか。")}
+    body: dict[str, Any] = {"first": turns("予約を変えたい。", "はい。")}
+    body |= {"second": turns("予約を変えたい。", "いつにしますか。")}
     body |= {"goal": "予約を金曜に変える。", "persona": {"name": "佐藤"}, "path": "english"}
     async with FakeOpenAI(answer_with(prefer_longer)) as fake:
         with FakeDeepL() as deepl:

@@ -20,7 +20,7 @@ import click
 from saiten.commands.compare_runs import PATH, post
 from saiten.commands.files import InvalidItems
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
-from saiten.commands.markdown import GATE_VERDICTS, LEXICAL_NOTE, escape
+from saiten.commands.markdown import GATE_VERDICTS, LEXICAL_NOTE, escape, names_lexical
 from saiten.commands.service import LEXICAL, NO_JUDGE, open_service
 from saiten.connection import JSON, Connection, Object, once
 from saiten.core.errors import JudgeUnfit
@@ -155,9 +155,8 @@ async def look_at(
     names = dict(zip(plan["runs"], plan["systems"], strict=True))
     candidate, baseline = (names.get(one, one) for one in (job.candidate, job.baseline))
     found = decide(answer, job, candidate, baseline, look=look, run=run)
-    signatures = state.get("signatures") or {}
-    lexical = any(read_signature(one).get("judge") == "lexical" for one in signatures)
-    return replace(found, lexical=lexical)
+    signatures = [state.get("signature") or "", *(state.get("signatures") or ())]
+    return replace(found, lexical=any(names_lexical(read_signature(one).get("judge", "")) for one in signatures))
 
 
 def decide(
@@ -196,7 +195,7 @@ def decide(
 
 def write_pairwise_junit(found: PairwiseVerdict, job: PairwiseJob) -> str:
     """One test case: whether the candidate is preferred often enough."""
-    asked = {"candidate": job.candidate, "baseline": job.baseline, "alpha": f"{job.alpha:g}"}
+    asked: dict[str, str | None] = {"candidate": job.candidate, "baseline": job.baseline, "alpha": f"{job.alpha:g}"}
     asked |= {"max_loss": f"{job.max_loss:g}", "preference_run": found.preference_run, "looks": str(found.looks)}
     properties = [("verdict", found.verdict), *((name, value) for name, value in asked.items() if value)]
     case = JUnitCase(f"preferences: max_loss {job.max_loss:g}", OUTCOMES[found.verdict], found.reason, found.code)
