@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from saiten.commands import translate
 from saiten.core.language import mark, tell
+from saiten.core.messages import Message
 from saiten_server.cli.process import say
 from saiten_server.core.errors import InvalidRequest
 
@@ -440,7 +441,7 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
             raise InvalidItems(error.detail) from None
         if error.status in {400, 422}:
             pointer = error.faults[0][0] if error.faults else None
-            raise InvalidRequest(error.detail, pointer=pointer) from None
+            raise InvalidRequest(Message("verbatim", text=error.detail), pointer=pointer) from None
         raise
 
 

@@ -445,6 +445,8 @@ class EstimateReport(Answer):
     """at most, beside `calls`: under the policy `judge-twice` what looks like an attack is judged again"""
     second_look_cost_usd: float | None = 0.0
     """what those calls cost live, without a prompt cache, in no other figure here"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class ExclusionAdded(Answer):
@@ -988,6 +990,8 @@ class PositionReport(Answer):
     """verdicts for what was shown second"""
     tie: int
     """verdicts for neither"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class PreferencesAdded(Answer):
@@ -3443,6 +3447,8 @@ class Preference(Answer):
     """the one that the request names first"""
     second: PairSide
     """the other one"""
+    path: str = "source"
+    """the language that was judged"""
     judge: JudgeProvenance
     """how the judge is called"""
     usage: Usage
@@ -3496,6 +3502,8 @@ class PreferenceRow(Answer):
     """the one that the request names first"""
     second: PairSide | None = None
     """the other one"""
+    path: str = "source"
+    """the language that was judged"""
     judge: JudgeProvenance | None = None
     """how the judge is called"""
     usage: Usage | None = None

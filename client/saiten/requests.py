@@ -70,6 +70,7 @@ class PreferenceOptions(TypedDict, total=False):
     """How two are compared; what is left out has the service's default."""
 
     rubric: str
+    path: Literal["source", "english"]
     aspects: Sequence[str]
     orders: Literal["both", "random"]
     judge: Mapping[str, Any]

@@ -37,7 +37,7 @@ from saiten_server.runs.result import Result
 from saiten_server.runs.store.rows import read_result
 from tests.support.bench import Bench, build_bench
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
-from tests.support.faults import said
+from tests.support.faults import said, words
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, score_batch
 
@@ -92,7 +92,7 @@ class FullKeeper:
     """Keeps nothing."""
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
-        raise StoreFull("the store is full")
+        raise StoreFull(words("the store is full"))
 
     async def list_ratings(self, *_: Any, **__: Any) -> list[tuple[int, StoredRating]]:
         return []

@@ -16,12 +16,11 @@ from saiten_server.platform.web.body import while_connected
 from saiten_server.platform.web.dependencies import (
     Serving,
     answer_in_language,
-    link_next,
     may_write,
     note,
     read_cursor,
     refuse_other_queries,
-    tell_value,
+    tell_page,
     write_cursor,
 )
 from saiten_server.platform.web.openapi import LINK, PROBLEMS
@@ -109,8 +108,7 @@ async def list_gates(
     following = None if last is None or last.at is None else write_cursor(last.at, str(last.id))
     items = tuple(one.model_copy(update={"comparison": None, "corrected": {}}) for one in found[:limit])
     page = GatePage(items=items, next=following)
-    headers = {} if following is None else link_next(request, cursor=following)
-    return await container.comparison.compute(lambda: tell_value(request, page, headers=headers))
+    return await container.comparison.compute(lambda: tell_page(request, page, following))
 
 
 @router.get("/{gate_id}", summary="Read a kept gate", responses={200: {"model": GateReport}, **PROBLEMS})

@@ -12,10 +12,10 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 from cachetools import TTLCache
@@ -214,6 +214,22 @@ def link_next(request: Request, **changed: str) -> dict[str, str]:
     query = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
     # The path alone: the host comes from the caller's Host header.
     return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}
+
+
+Found = TypeVar("Found")
+
+
+def cut_page(
+    found: Sequence[Found], limit: int, place: Callable[[Found], tuple[datetime, str]]
+) -> tuple[Sequence[Found], str | None]:
+    """The first `limit` of what was found, and the cursor of the page after them where there is more. One more than the
+    limit has to be looked for, which shows whether there is."""
+    return found[:limit], write_cursor(*place(found[limit - 1])) if len(found) > limit else None
+
+
+def tell_page(request: Request, page: BaseModel, following: str | None) -> Response:
+    """`tell_value`, with a `Link` header that leads to the page at the cursor `following`, if there is one."""
+    return tell_value(request, page, headers={} if following is None else link_next(request, cursor=following))
 
 
 def tell_value(

@@ -17,7 +17,7 @@ from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
 
 COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-LEFT_OUT = {"aspects", "composites", "relevance", "translation", "paths", "path", "signature_pieces", "pair"}
+LEFT_OUT = {"aspects", "composites", "relevance", "translation", "paths", "signature_pieces", "pair"}
 """Of an evaluation what a pair does not have, or says in its own form."""
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.core.reports import CorrectedReport, Looks
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Serving, refuse_other_queries
+from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.ratings.rounds.service import missing
 from saiten_server.ratings.values import (
@@ -144,7 +144,7 @@ async def read_round_figures(
     found = await find_round(request, container, round_id)
     asked = CorrectedRequest(batch=found.batch, margin=margin, alpha=alpha, looks=looks)
     report = await container.comparison.analyse(request.state.project, asked)
-    return Response(report.model_dump_json(), media_type=JSON)
+    return tell_value(request, report)
 
 
 @router.post("/{round_id}/close", summary="Close a rating round", responses={200: {"model": Round}, **PROBLEMS})

@@ -7,7 +7,8 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -98,7 +99,11 @@ class GateCommand(click.Command):
     help="Of that batch, such as build=1a2b; may be repeated.",
 )
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
-@click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
+@click.option(
+    "--path",
+    type=click.Choice(["source", "english", "both"]),
+    help="Language path of a file of items; with --pairwise source or english.",
+)
 @click.option(
     "--max-drop",
     multiple=True,
@@ -198,7 +203,8 @@ def command(
     3: could not run; 130: interrupted.
     """
     if pairwise:
-        judge_pairs(options, judge_kind, preferences=preferences, max_loss=max_loss, as_json=as_json)
+        files = {"junit": junit, "markdown": markdown}
+        judge_pairs(options, judge_kind, files, preferences=preferences, max_loss=max_loss, as_json=as_json)
     if preferences is not None or max_loss is not None:
         raise click.UsageError(tell("--preferences and --max-loss go with --pairwise"))
     from saiten.commands.gating import GateJob
@@ -225,8 +231,11 @@ def command(
     report = read(GateReport, answer)
     recorded = record is not None and report.verdict == "pass"
     try:
+        from saiten.commands.junit import write_junit
+        from saiten.commands.markdown import write_markdown
+
         # First, because a CI collects these files even where standard output is closed.
-        write_reports(report, junit, markdown)
+        write_reports((junit, partial(write_junit, report)), (markdown, partial(write_markdown, report)))
     finally:
         show(answer, report, as_json=as_json, recorded=recorded)
     if record is not None and recorded:
@@ -240,13 +249,19 @@ def command(
 def judge_pairs(
     options: Mapping[str, Any],
     judge_kind: str | None,
+    files: Mapping[str, str | None],
     *,
     preferences: str | None,
     max_loss: float | None,
     as_json: bool,
 ) -> NoReturn:
-    """Prints the verdict by preferences, and exits with it."""
-    from saiten.commands.pairwise_gate import PairwiseJob, run_pairwise
+    """Writes and prints the verdict by preferences, and exits with it."""
+    from saiten.commands.pairwise_gate import (
+        PairwiseJob,
+        run_pairwise,
+        write_pairwise_junit,
+        write_pairwise_markdown,
+    )
 
     if not options["candidate"] or not options["baseline"]:
         raise click.UsageError(tell("--pairwise needs a --candidate and a --baseline"))
@@ -259,10 +274,16 @@ def judge_pairs(
         max_loss=0.05 if max_loss is None else max_loss,
         budget_usd=options["budget_usd"],
         name=options["name"],
+        path=options["path"],
         judge=judge_kind,
         ci=is_ci(os.environ),
     )
+    require_writable(files.values())
     found = asyncio.run(run_pairwise(job))
+    write_reports(
+        (files["junit"], partial(write_pairwise_junit, found, job)),
+        (files["markdown"], partial(write_pairwise_markdown, found, job)),
+    )
     if as_json:
         click.echo(escape_controls(json.dumps(vars(found), ensure_ascii=False, indent=2)))
     else:
@@ -298,7 +319,12 @@ def require_use(
         raise click.UsageError(
             tell("--sequence needs a service that keeps the sequence: name it with --url, and leave --record out")
         )
-    for path in (junit, markdown, save, record, settings.judge_reference):
+    require_writable((junit, markdown, save, record, settings.judge_reference))
+
+
+def require_writable(paths: Iterable[str | None]) -> None:
+    """Raises InvalidItems where a file to be written has no folder, or is one."""
+    for path in paths:
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise InvalidItems(tell("{path}: there is no such folder", path=path))
         if path is not None and Path(path).is_dir():
@@ -356,17 +382,14 @@ def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> C
     return show_progress
 
 
-def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
-    """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
-    from saiten.commands.junit import write_junit
-    from saiten.commands.markdown import write_markdown
-
-    wanted: Sequence[tuple[str | None, Any]] = ((junit, write_junit), (markdown, write_markdown))
+def write_reports(*wanted: tuple[str | None, Callable[[], str]]) -> None:
+    """Writes the files that a CI collects, each as its function says; raises InvalidItems where one cannot be
+    written."""
     for path, write in wanted:
         if path is None:
             continue
         try:
-            Path(path).write_text(write(report), encoding="utf-8")
+            Path(path).write_text(write(), encoding="utf-8")
         except OSError as error:
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 

@@ -276,10 +276,9 @@ async def accept(request: Request, container: Container, dataset: Dataset, draft
             intake = await take_in(container, project, dataset, draft, spool)
             await require_money(request)
             require_price(request, intake.options.rubric, intake.options.judge)
+            keep = partial(keep_under, request, key) if key else None
             payer = request.state.key
-            batch = await container.batches.accept(
-                project, intake, partial(keep_under, key) if key else None, api_key=None if payer is None else payer.id
-            )
+            batch = await container.batches.accept(project, intake, keep, api_key=None if payer is None else payer.id)
             return batch.id
 
 
