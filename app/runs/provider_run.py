@@ -296,7 +296,7 @@ async def tasks_of(case: Subject) -> list[JudgingTask]:
     tasks = [case.task(path, "batch") for path in case.dialogues]
     if case.request.integrity == "judge-twice":
         look = await find_masked(case)
-        tasks += [look.task(case, "batch")] if look else []
+        tasks += [replace(look[1], lane="batch")] if look else []
     return tasks
 
 

@@ -86,7 +86,7 @@ class Subject:
         """The references that the judge is shown; empty unless the rubric uses references."""
         return self.request.references if self.rubric.references else ()
 
-    def task(self, path: Path, lane: Lane) -> JudgingTask:
+    def task(self, path: Path, lane: Lane = "interactive") -> JudgingTask:
         """The judge's task on a path."""
         dialogue = self.dialogues[path]
         return JudgingTask(
