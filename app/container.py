@@ -45,10 +45,9 @@ from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
 from saiten_server.platform.flow_state import FlowState
 from saiten_server.platform.helpers import open_process
-from saiten_server.platform.identifiers import new_id
 from saiten_server.platform.memory import set_aside
 from saiten_server.platform.memory_cache import CallCache, NoCallCache
-from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
+from saiten_server.platform.request_limits import MemoryRequestLimiter, RequestLimiter
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
@@ -76,7 +75,7 @@ from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.work import AsyncioJobQueue, JobQueue
 from saiten_server.runs.worker import BatchWorker, Chore, window_of
 from saiten_server.scoring.evaluate import ScoringContext
-from saiten_server.scoring.instruments import open_cache, open_flow, open_instruments, open_pauses, open_redis
+from saiten_server.scoring.instruments import new_id, open_cache, open_flow, open_instruments, open_pauses, open_redis
 from saiten_server.scoring.store import EvaluationStore
 
 if TYPE_CHECKING:

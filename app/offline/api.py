@@ -23,8 +23,7 @@ from saiten_server.platform.web.dependencies import (
     refuse_other_queries,
 )
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, header, reads
-from saiten_server.runs.answers import answer_batch
-from saiten_server.scoring.idempotency import once
+from saiten_server.scoring.idempotency import answer_batch, once
 
 router = APIRouter(prefix="/v1/runs", tags=["batches"])
 

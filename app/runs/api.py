@@ -47,13 +47,12 @@ from saiten_server.platform.web.dependencies import (
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
-from saiten_server.runs.answers import ACCEPTED, answer_batch, keep_under
 from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.summary import Summary
 from saiten_server.runs.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
-from saiten_server.scoring.idempotency import claimed, digest_of, key_of
+from saiten_server.scoring.idempotency import ACCEPTED, answer_batch, claimed, digest_of, keep_under, key_of
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])

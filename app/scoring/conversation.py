@@ -42,9 +42,8 @@ from saiten_server.core.evaluation import (
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.sentences import in_english, pass_on
 from saiten_server.judging.verdict import Faults, NamedFault, Rating
-from saiten_server.platform.helpers import Helpers
+from saiten_server.platform.helpers import Checkpoint, Helpers
 from saiten_server.platform.tasks import run_few, run_together
-from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
 from saiten_server.scoring.evaluate import ScoringContext, ask_judge, evaluate, explain_missing
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix

@@ -14,10 +14,9 @@ from saiten_server.core.dialogue import DEFAULT_LIMITS, Limits
 from saiten_server.core.errors import JudgeReplyInvalid, SuspectedInjection
 from saiten_server.core.evaluation import Evaluation, EvaluationRequest, Path, Record, RelevanceResult, Unrated, Warned
 from saiten_server.core.rubric import Rubric
-from saiten_server.platform.helpers import Helpers
+from saiten_server.platform.helpers import Checkpoint, Helpers
 from saiten_server.platform.tasks import run_together
 from saiten_server.platform.telemetry import Telemetry
-from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, find_masked
 from saiten_server.scoring.record import write_path, write_record

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from fastapi import Request, Response
 
 from saiten.core.messages import Message
+from saiten_server.core.batch import Batch, KeyedAnswer
 from saiten_server.core.errors import IdempotencyKeyInUse, IdempotencyKeyReused, StoreError
 from saiten_server.platform.tasks import cancel_for_good
+from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.scoring.store import KEY_SECONDS, EvaluationStore, StoredAnswer
 
@@ -97,3 +99,16 @@ def replay(held: StoredAnswer, body_digest: str) -> Response:
     if held.status is None or held.body is None:
         raise IdempotencyKeyInUse(Message("idempotency-key-running"))
     return Response(held.body, held.status, {"Idempotent-Replayed": "true"}, "application/json")
+
+
+ACCEPTED = 202
+
+
+def answer_batch(batch: Batch, status: int = 200) -> Response:
+    """The batch as JSON."""
+    return Response(batch.model_dump_json(), status, media_type=JSON)
+
+
+def keep_under(key: str, batch: Batch) -> KeyedAnswer:
+    """What a replay of the acceptance answers."""
+    return KeyedAnswer(key, ACCEPTED, bytes(answer_batch(batch, ACCEPTED).body))

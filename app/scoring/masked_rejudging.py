@@ -8,7 +8,7 @@ from functools import partial
 
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import MaskedSpan, Path
-from saiten_server.platform.threads import Checkpoint
+from saiten_server.platform.helpers import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask
 from saiten_server.scoring.subject import Subject, find_suspicions, look_at
 from saiten_server.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without

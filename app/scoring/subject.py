@@ -13,7 +13,7 @@ from saiten_server.core import errors
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Translation, Warned
 from saiten_server.core.rubric import Rubric, Unit, name_version
-from saiten_server.platform.threads import Checkpoint, Seen, inspection_threads
+from saiten_server.platform.helpers import Checkpoint, Seen, inspection_threads
 from saiten_server.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from saiten_server.text.injection import inspect_texts, list_places, locate_warnings
 

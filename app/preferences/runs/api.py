@@ -41,10 +41,9 @@ from saiten_server.preferences.runs.values import (
     PreferenceRunRequest,
     PreferenceSummary,
 )
-from saiten_server.runs.answers import ACCEPTED
 from saiten_server.runs.result import Result
 from saiten_server.runs.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
-from saiten_server.scoring.idempotency import claimed, digest_of, key_of
+from saiten_server.scoring.idempotency import ACCEPTED, claimed, digest_of, key_of
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/preference-runs", tags=["preferences"])

@@ -22,6 +22,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.computations import PendingComputation
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.body import NDJSON
 from saiten_server.platform.web.dependencies import Serving, may_write, note, read_cursor, write_cursor
 from saiten_server.platform.web.language import query
@@ -36,15 +37,13 @@ from saiten_server.platform.web.page import (
     render,
 )
 from saiten_server.platform.web.problems import clip, faults_of, find_status, headers_of
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.providers.registry import is_baseline
 from saiten_server.runs import names as run_names
-from saiten_server.runs.answers import keep_under
 from saiten_server.runs.datasets.service import DatasetService
 from saiten_server.runs.datasets.values import Dataset
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.summary import SYSTEM
-from saiten_server.scoring.idempotency import claimed
+from saiten_server.scoring.idempotency import claimed, keep_under
 from saiten_server.scoring.limits import require_price
 
 if TYPE_CHECKING:
