@@ -252,16 +252,12 @@ class Analyses(click.Group):
 
             translate(metrics)
             return metrics
-        if cmd_name == "ranking":
-            from saiten_server.cli.analyze_ranking import command as ranking
+        if cmd_name in {"ranking", "summary"}:
+            from saiten_server.cli.analyze_files import ranking, summary
 
-            translate(ranking)
-            return ranking
-        if cmd_name == "summary":
-            from saiten_server.cli.analyze_summary import command as summary
-
-            translate(summary)
-            return summary
+            found = ranking if cmd_name == "ranking" else summary
+            translate(found)
+            return found
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -16,7 +16,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, MOST_RUNS, PairOptions, RoundOptions
 from saiten_server.runs.names import build_of, system_of
 from saiten_server.scoring.rubrics.files import find_rubric

@@ -19,11 +19,11 @@ from saiten_server.core.model import digest
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.governance.policies import settle_for
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.tasks import run_together
 from saiten_server.platform.web.body import while_connected
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.page import Form, PageRoute, Project, WritableProject, read_form, render
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.runs.estimates import BatchEstimate
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.conversation import evaluate_conversation

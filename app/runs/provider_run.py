@@ -35,9 +35,9 @@ from saiten_server.core.errors import (
 from saiten_server.core.evaluation import PreferenceRequest
 from saiten_server.core.redaction import ERASED
 from saiten_server.core.rubric import Rubric
+from saiten_server.platform.helpers import work_through
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, run_together
-from saiten_server.platform.threads import work_through
 from saiten_server.providers.ports import (
     PROVIDER_BATCH_SHARE,
     BatchProvider,
@@ -301,7 +301,7 @@ async def tasks_of(case: Subject) -> list[JudgingTask]:
     tasks = [case.task(path, "batch") for path in case.dialogues]
     if case.request.integrity == "judge-twice":
         look = await find_masked(case)
-        tasks += [look.task(case, "batch")] if look else []
+        tasks += [replace(look[1], lane="batch")] if look else []
     return tasks
 
 

@@ -19,12 +19,12 @@ from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import Rubric, name_version, split_name
 from saiten_server.core.validation import validate
 from saiten_server.governance.policies import settle_for
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.tasks import cancel_for_good, run_together
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import mark, query
 from saiten_server.platform.web.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from saiten_server.platform.web.problems import faults_of, find_status, headers_of
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.providers.registry import is_baseline
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.evaluate import evaluate

@@ -42,8 +42,8 @@ from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.token_estimate import bound_tokens
 from saiten_server.judging.pair_prompt import NAMES, VERSION, Shown, compare_aspects, digest_wording
+from saiten_server.platform.helpers import Checkpoint, work_through
 from saiten_server.platform.tasks import run_together
-from saiten_server.platform.threads import Checkpoint, work_through
 from saiten_server.providers.ports import Judgement, JudgingTask, Lane, RequestScope, Translated, Translator, Verdict
 from saiten_server.providers.registry import is_baseline
 from saiten_server.scoring.conversation import read_translation, write_as_dialogue

@@ -39,6 +39,7 @@ from saiten_server.explorer.pages.exploration import (
     read_address_number,
     read_exploration,
 )
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query
 from saiten_server.platform.web.page import (
@@ -50,7 +51,6 @@ from saiten_server.platform.web.page import (
     render,
     toggle_invisible,
 )
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.values import RatingFilter, StoredRating
 from saiten_server.runs.names import system_of

@@ -540,6 +540,18 @@ def reveal(text: str) -> Markup:
     return Markup("").join(found)
 
 
+# Swagger UI draws its icons from data URLs.
+DRAWN_POLICY = POLICY.replace("img-src 'self'", "img-src 'self' data:")
+
+
+@router.get("/docs")
+async def show_reference(request: Request) -> Response:
+    """The HTTP API as Swagger UI shows it. Anyone may read it: it holds nothing of a project, and keeps no key."""
+    page = render(request, "reference.html")
+    page.headers["Content-Security-Policy"] = DRAWN_POLICY
+    return page
+
+
 MOST_CHARACTER_PAIRS = 4_000_000
 """Pairs of characters that one page compares, which takes about a second; longer texts are shown whole."""
 LEAST_SHARED = 3

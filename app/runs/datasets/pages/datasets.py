@@ -22,6 +22,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.computations import PendingComputation
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.body import NDJSON
 from saiten_server.platform.web.dependencies import Serving, may_write, note, read_cursor, write_cursor
 from saiten_server.platform.web.language import query
@@ -36,7 +37,6 @@ from saiten_server.platform.web.page import (
     render,
 )
 from saiten_server.platform.web.problems import clip, faults_of, find_status, headers_of
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.providers.registry import is_baseline
 from saiten_server.runs import names as run_names
 from saiten_server.runs.answers import keep_under
