@@ -200,9 +200,10 @@ def describe_run(options: MonitorOptions, monitor_id: str, rubric: Rubric, place
 
 
 def read_scales(instruments: ScoringContext, options: MonitorOptions) -> Scales:
-    """The ends of the scales of the rubric's aspects; none where the rubric is gone."""
+    """The ends of the scales of the rubric's aspects, and their names; none where the rubric is gone."""
     try:
         rubric = instruments.rubrics.get(options.rubric)
     except UnknownRubric:
         return Scales()
-    return Scales({one.id: (float(min(one.values)), float(max(one.values))) for one in rubric.aspects})
+    ends = {one.id: (float(min(one.values)), float(max(one.values))) for one in rubric.aspects}
+    return Scales(ends, {one.id: {**one.name} for one in rubric.aspects})
