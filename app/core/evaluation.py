@@ -537,6 +537,9 @@ class Paths(Value):
     translation_sensitive: bool
 
 
+ADOPTED = "adopted"
+"""The warning that a result has figures only: it was scored elsewhere."""
+
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""
 

@@ -38,6 +38,7 @@ from saiten_server.core.model import digest, key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
 from saiten_server.core.sentences import instead
 from saiten_server.monitors.store.erasing import erase_seen
+from saiten_server.offline.store import forget_keys
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import has_marks, take_turn
@@ -340,6 +341,7 @@ async def erase_candidates(
     blank = update(t.batch_items).where(item.batch_id == batch_id, item.position.in_(found))
     await connection.execute(blank.values(request=ERASED_REQUEST, tries=0))
     await connection.execute(delete(t.batch_texts).where(text.batch_id == batch_id, text.position.in_(found)))
+    await forget_keys(connection, batch_id, found)
     await remove_places(connection, batch_id, found)
     sizes = await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
     await leave_rounds(connection, batch_id, found, now)

@@ -60,7 +60,7 @@ def limit_memory() -> None:
 
 def read_lines(address: str, most: int) -> Iterator[dict[str, Any]]:
     """The lines of the files at an address. Raises InvalidRequest, which names the file and the row group."""
-    files = open_files(address)
+    files = open_files(address, inside=True)
     if files.rows > most:
         raise InvalidRequest(Message("adopted-rows-most", rows=files.rows, most=most))
     kept = find_kept(files)

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from saiten_server.core.batch import Batch
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import validate
-from saiten_server.offline.service import Adoption, AdoptionService, AdoptRequest
+from saiten_server.offline.service import UPLOAD, Adoption, AdoptionService, AdoptRequest
 from saiten_server.platform.web.body import JSON, Upload, decode, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import (
     METADATA,
@@ -75,7 +75,7 @@ async def adopt_run(
             asked = validate(AdoptRequest, decode(request.state.body), limits)
             address = service.find_place(asked.url, request.state.project)
         else:
-            given = {"url": "upload", "name": name, "rubric": rubric, "metadata": read_metadata(request)}
+            given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata(request)}
             asked = validate(AdoptRequest, given, limits)
             address = "upload.parquet"
             request.state.body = await keep_upload(request, os.path.join(folder, address))
