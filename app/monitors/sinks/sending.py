@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from saiten_server.core.errors import SaitenError, StoreError
 from saiten_server.monitors.sinks.store import LONGEST_PAUSE, OutboxStore, WaitingItem
 from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys
 from saiten_server.monitors.sinks.writing import SinkCall, write_alarm, write_scores
+from saiten_server.platform.tasks import surviving
 from saiten_server.platform.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -56,17 +56,12 @@ class Sender:
         try:
             while True:
                 more = False
-                try:
+                with surviving(logger, "sinks"):
                     waiting = await self.outbox.backlog()
                     self.telemetry.outbox(waiting)
                     if waiting:
                         client = client or self.open_client()
                         more = await self.send_due(client) == AT_ONCE
-                except StoreError as error:
-                    logger.warning("sinks wait for the store: %s", error.loggable, extra={"code": error.code})
-                except Exception:
-                    # Something unreadable, for example, must not end the worker of batches too.
-                    logger.exception("unexpected error", extra={"code": SaitenError.code})
                 await self.sleep(0 if more else ROUND_SECONDS)
         finally:
             if client is not None:
