@@ -360,7 +360,10 @@ class PreferenceRequest(Value):
 
 
 def pair_faults(asked: PreferenceRequest) -> Iterator[tuple[Location, Message]]:
-    """What does not fit together: a response with a conversation, or either with the other's context."""
+    """What does not fit together: one id for both, a response with a conversation, or either with the other's
+    context."""
+    if asked.first.id is not None and asked.first.id == asked.second.id:
+        yield ("second", "id"), Message("pair-of-one-id")
     if (asked.first.turns is None) != (asked.second.turns is None):
         yield ("second",), Message("pair-of-two-kinds")
         return

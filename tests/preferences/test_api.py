@@ -149,7 +149,7 @@ async def test_an_endpoint_without_structured_output_is_asked_for_text(tmp_path:
 
 async def test_equal_texts_are_a_tie_whatever_the_judge_says(tmp_path: Path) -> None:
     async with asking(tmp_path, answer_with(prefer_shown_first)) as (client, _):
-        found = await compare(client, second=BODY["first"])
+        found = await compare(client, second={**BODY["first"], "id": "bot-b"})
         assert found["aspects"]["overall"]["preference"] == "tie"
 
 
@@ -276,6 +276,7 @@ async def test_a_translation_that_looks_like_an_attack_is_one() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"path": "both"}, "/path"),
+    ({"second": {"response": SHORT, "id": "bot-a"}}, "/second/id"),
     ({"first": {"response": "a", "turns": [{"speaker": "B", "role": "system", "text": "b"}]}}, "/first"),
     ({"first": {}}, "/first"),
     ({"second": {"turns": [{"speaker": "B", "role": "system", "text": "b"}]}}, "/second"),

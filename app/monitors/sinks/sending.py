@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from saiten_server.core.errors import SaitenError, StoreError
 from saiten_server.monitors.sinks.store import LONGEST_PAUSE, Backlog, OutboxStore, SinkPlace, WaitingItem
 from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys
 from saiten_server.monitors.sinks.writing import SinkCall, write_alarm, write_scores
+from saiten_server.platform.tasks import surviving
 from saiten_server.platform.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -73,17 +73,12 @@ class Sender:
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    try:
+                    with surviving(logger, "sinks"):
                         waiting = await self.outbox.backlog(self.now())
                         self.telemetry.outbox(sum(one.count for one in waiting))
                         if waiting:
                             client = client or self.open_client()
                             self.begin_turns(client, group, waiting)
-                    except StoreError as error:
-                        logger.warning("sinks wait for the store: %s", error.loggable, extra={"code": error.code})
-                    except Exception:
-                        # Something unreadable, for example, must not end the worker of batches too.
-                        logger.exception("unexpected error", extra={"code": SaitenError.code})
                     await self.sleep(ROUND_SECONDS)
         finally:
             if client is not None:
@@ -106,15 +101,12 @@ class Sender:
         """Sends to one sink until nothing is due there, or its turn is over."""
         ends_at = self.clock() + TURN_SECONDS
         try:
-            while self.clock() < ends_at and (due := await self.outbox.take(place, self.now(), AT_ONCE)):
-                failures = await asyncio.gather(*(self._send(client, one) for one in due), return_exceptions=True)
-                for failure in filter(None, failures):
-                    raise failure
-        except StoreError as error:
-            logger.warning("a sink waits for the store: %s", error.loggable, extra={"code": error.code})
-        except Exception:
             # What cannot be read, for example, holds up this sink alone.
-            logger.exception("unexpected error", extra={"code": SaitenError.code, "target": place[0]})
+            with surviving(logger, "a sink"):
+                while self.clock() < ends_at and (due := await self.outbox.take(place, self.now(), AT_ONCE)):
+                    failures = await asyncio.gather(*(self._send(client, one) for one in due), return_exceptions=True)
+                    for failure in filter(None, failures):
+                        raise failure
         finally:
             del self._turns[place]
 
