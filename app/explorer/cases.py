@@ -122,11 +122,11 @@ class CaseExplorer:
         comparable = len({batch.texts for batch in batches}) == 1 and batches[0].texts != "drop"
 
         def work() -> CaseTable:
-            from saiten_server.explorer.case_table import identify, make_table
+            from saiten_server.explorer.case_table import identify, make_case_table
 
             numbered = any(map(are_unnamed, batches, (frame.items for frame in frames)))
             keys = identify(frames, numbered=numbered, comparable=comparable)
-            return make_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
+            return make_case_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
 
         return await asyncio.to_thread(work)
 

@@ -84,7 +84,7 @@ class RubricFiles(RubricSource):
                 detail = Message("rubric-id-taken", id=rubric.id, home=str(home))
                 raise RubricInvalid(RubricFault(None, "/id", detail).locate(path), path=str(path), field="/id")
             found.append(rubric)
-            texts[rubric.name] = read_text(path)
+            texts[rubric.name] = read_rubric_text(path)
         super().__init__(found, texts)
 
 
@@ -112,7 +112,7 @@ def rubric_paths(folder: Path) -> Sequence[Path]:
 
 def read_rubric(path: Path) -> Rubric:
     """The rubric in a file; raises RubricInvalid for its first fault. `check_rubric` gives them all."""
-    rubric, faults = examine(path)
+    rubric, faults = examine_file(path)
     if rubric is None or faults:
         first = faults[0]
         message = first.locate(path)
@@ -126,13 +126,13 @@ def read_rubric(path: Path) -> Rubric:
 def check_rubric(path: Path) -> list[RubricFault]:
     """Everything that is wrong in a rubric file, in the order of its lines. What several fields break together (a
     composite of an unknown aspect, a missing language) is found only once each field is valid by itself."""
-    return examine(path)[1]
+    return examine_file(path)[1]
 
 
-def examine(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
+def examine_file(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
     """The rubric with its faults by line; without a rubric there is at least one fault."""
     try:
-        text = read_text(path)
+        text = read_rubric_text(path)
         document = read_document(text)
     except Unreadable as refused:
         return None, [refused.fault]
@@ -202,7 +202,7 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
         return [RubricFault(document.line(("id",)), "/id", what)]
     beside = path.with_name(newest)
     try:
-        data = read_document(read_text(beside)).data
+        data = read_document(read_rubric_text(beside)).data
     except Unreadable:
         data = None
     version = data.get("version") if isinstance(data, dict) else None
@@ -216,7 +216,7 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
     return [RubricFault(document.line(("version",)), "/version", what)]
 
 
-def read_text(path: Path) -> str:
+def read_rubric_text(path: Path) -> str:
     """The file's text; raises Unreadable. Never reads more than the limit, nor anything but a regular file."""
     try:
         if path.exists() and not path.is_file():
@@ -366,7 +366,7 @@ class PlainLoader(yaml.SafeLoader):
         return node
 
 
-def compose(text: str) -> yaml.Node:
+def compose_nodes(text: str) -> yaml.Node:
     """The one document of a YAML text, as nodes that know their lines; raises Unreadable."""
     loader: PlainLoader | None = None
     try:
@@ -393,7 +393,7 @@ class YAMLDocument:
     """A YAML document as plain `data`, with its lines and the `faults` that plain data no longer show."""
 
     def __init__(self, text: str) -> None:
-        root = compose(text)
+        root = compose_nodes(text)
         self.faults: list[RubricFault] = []
         self._lines: dict[Location, int] = {(): root.start_mark.line + 1}
         self.data = self._plain(root, ())
