@@ -154,8 +154,8 @@ class CaseExplorer:
 
 
 def state_of(batch: Batch) -> tuple[Any, ...]:
-    """What changes whenever the batch's results do."""
-    return batch.id, batch.status, batch.texts, *batch.counts.model_dump().values()
+    """A value that changes whenever the batch's results do."""
+    return batch.id, batch.status, batch.finished_at, batch.texts, *batch.counts.model_dump().values()
 
 
 def place_ratings(

@@ -30,6 +30,7 @@ from saiten.core.spreadsheet import (
 )
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import AspectResult, Evaluation
+from saiten_server.core.model import COMPACT
 from saiten_server.core.redaction import read_texts
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.sentences import translate
@@ -38,8 +39,6 @@ from saiten_server.scoring.subject import blended_aspects
 
 if TYPE_CHECKING:
     from saiten.core.formats.parquet import Kind
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def stream_ndjson(

@@ -7,7 +7,6 @@ already is a reference by its digest.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from saiten.core.formats.spans import (
     read_call,
 )
 from saiten.core.formats.traces import INTERNAL
+from saiten_server.core.model import COMPACT
 from saiten_server.monitors.traces.values import Read, Redact, SpanRow, TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
 
@@ -54,8 +54,6 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """What PostgreSQL refuses, or no encoding has."""
 
 DIGEST_BYTES = 8
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

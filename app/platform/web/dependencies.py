@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from saiten.core.messages import Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
-from saiten_server.core.model import Value, pointer
+from saiten_server.core.model import COMPACT, Value, pointer
 from saiten_server.core.sentences import LANGUAGE, translate
 from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.languages import DEFAULT
@@ -237,9 +237,6 @@ def tell_stored(request: Request, text: str) -> Response:
 def translate_text(text: str, language: str) -> str:
     """A text of JSON in the language."""
     return COMPACT.encode(translate(json.loads(text), language))
-
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def answer_in_language(request: Request, container: Serving, value: Value) -> Response:
