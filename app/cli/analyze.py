@@ -453,7 +453,7 @@ def show_report(report: Value, observations: Observations | None, plot: str | No
     """Prints the report, and draws it where a file is named."""
     print_in_form(report, form)
     if plot is not None:
-        draw(report, observations, plot)
+        draw_report(report, observations, plot)
 
 
 def print_in_form(report: Value, form: str) -> None:
@@ -471,7 +471,7 @@ def print_in_form(report: Value, form: str) -> None:
         click.echo(write_report(report, form), nl=False)
 
 
-def draw(report: Any, observations: Observations | None, path: str) -> None:
+def draw_report(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and prints notes for the reader of the drawing."""
     from saiten.core.plain_text import printable
     from saiten_server.analyses.charts.reports import plot

@@ -18,7 +18,7 @@ from saiten.core.language import mark, tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.ranking_table import write_ranking
 from saiten.core.strict_json import StrictJSONError
-from saiten_server.cli.analysis_input import begin, opened
+from saiten_server.cli.analysis_input import opened, read_beginning
 from saiten_server.cli.process import say
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.errors import InvalidLines, InvalidRequest
@@ -77,7 +77,7 @@ def rank_file(path: str, form: str | None, request: RankingRequest) -> Ranking:
     name, reader = name_file(path), PreferenceReader(clusters=request.clusters)
     try:
         with opened(path, name) as file, without_collection():
-            opening = [line.removeprefix(MARK) for line in begin(file)]
+            opening = [line.removeprefix(MARK) for line in read_beginning(file)]
             lines = chain(opening, file)
             match form or guess(path, opening[-1] if opening else b""):
                 case "csv":

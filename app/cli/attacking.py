@@ -501,11 +501,11 @@ def show_mean(found: Mean) -> str:
     )
 
 
-def write_attack_junit(report: AttackReport, *, suite: str = "saiten attack") -> str:
+def write_attack_junit(report: AttackReport) -> str:
     """The rules in their order."""
     about = (("corpus", report.corpus), ("judge", report.judge), ("models", ", ".join(report.models)))
     cases = [
         JUnitCase(reason.about, OUTCOMES[reason.verdict], say(reason.sentence), code=reason.about)
         for reason in report.reasons
     ]
-    return write_suite(suite, about, cases)
+    return write_suite("saiten attack", about, cases)

@@ -179,9 +179,9 @@ async def run_judges(
             return None, judges
         try:
             for judged in alive(judges):
-                await losing(judged, begin(service, study, judged))
+                await losing(judged, begin_batch(service, study, judged))
             await post_ratings(service, study, judges)
-            await asyncio.gather(*(losing(judged, finish(service, judged, progress)) for judged in alive(judges)))
+            await asyncio.gather(*(losing(judged, finish_batch(service, judged, progress)) for judged in alive(judges)))
         except (
             asyncio.CancelledError,
             InvalidItems,
@@ -348,7 +348,7 @@ def tell_estimate(judges: Sequence[JudgeRun], items: int) -> None:
     )
 
 
-async def begin(service: Connection, study: Study, judged: JudgeRun) -> None:
+async def begin_batch(service: Connection, study: Study, judged: JudgeRun) -> None:
     """The judge's batch: the one that an earlier call made, taken up again, or a new one."""
     key = judged.options["metadata"][KEY]
     kept = read_all(Batch, await service.batches(**{f"metadata.{KEY}": key}))
@@ -380,7 +380,7 @@ async def post_ratings(service: Connection, study: Study, judges: Sequence[Judge
         await post_pieces(study.ratings, service)
 
 
-async def finish(service: Connection, judged: JudgeRun, progress: Progress) -> None:
+async def finish_batch(service: Connection, judged: JudgeRun, progress: Progress) -> None:
     """Waits for the judge's batch."""
     if judged.batch is None:
         return

@@ -726,7 +726,7 @@ def describe_measure(
         baseline_rating_mean=find_mean(sides.ratings[0], weights[0]),
         candidate_rating_mean=find_mean(sides.ratings[1], weights[1]),
         ranks_favour="neither" if not effect else "candidate" if effect > 0 else "baseline",
-        undefined={**undefined, **explain_missing(sides, wins)},
+        undefined={**undefined, **explain_undefined(sides, wins)},
     )
 
 
@@ -755,7 +755,7 @@ def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
     )
 
 
-def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, Message]:
+def explain_undefined(sides: Sides, wins: PairedWins | None) -> dict[str, Message]:
     """Why figures that need no test are null."""
     why = Message("no-complete-pairs" if sides.paired else "the-run-has-no-values")
     undefined: dict[str, Message] = {}

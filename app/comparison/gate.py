@@ -51,7 +51,7 @@ from saiten_server.comparison.values import (
     ComparedRun,
     Comparison,
     CorrectedMeasure,
-    Estimate,
+    EstimateKind,
     GateReason,
     GateReport,
     GateRule,
@@ -96,7 +96,7 @@ def judge_gate(
     allow_signature_mismatch: bool = False,
     seed: int = 0,
     judge: JudgeCheck | None = None,
-    estimate: Estimate = "judge",
+    estimate: EstimateKind = "judge",
     looks: Looks = "once",
     link: LinkUse | None = None,
 ) -> GateReport:

@@ -36,6 +36,9 @@ Id = Annotated[str, Field(pattern=ID_PATTERN)]
 RubricName = Annotated[str, Field(pattern=RUBRIC_PATTERN)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Writes JSON on one line, without spaces and with every character as it is."""
+
 
 class Value(BaseModel):
     """A frozen value. Unknown fields are refused, nothing is coerced, and errors never quote the input."""

@@ -497,7 +497,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
     """Finished batches, one after the other."""
     done, connection = 0, sweep.connection
     while done < limit:
-        found = await find_batch(sweep)
+        found = await take_batch(sweep)
         if found is None:
             break
         texts = "drop" if found.texts == UNDER_WAY["drop"] else sweep.texts
@@ -519,7 +519,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
     return done
 
 
-async def find_batch(sweep: Sweep) -> Any:
+async def take_batch(sweep: Sweep) -> Any:
     """A finished batch with texts, which no other process changes until the transaction ends."""
     chunk = t.batch_chunks.c
     held_now = exists().where(chunk.batch_id == batch.id, chunk.state == "leased", chunk.lease_until >= sweep.now)

@@ -141,7 +141,7 @@ def carry_out(rated: RunFrame, probabilities: Floats, seed: int, strata: Integer
     """The draw with these probabilities, in each stratum of as many as they sum up to."""
     import numpy as np
 
-    from saiten_server.stats.choosing import draw
+    from saiten_server.stats.choosing import draw_items
 
     generator = np.random.default_rng(seed)
     numbers: dict[int, int] = {}
@@ -149,6 +149,6 @@ def carry_out(rated: RunFrame, probabilities: Floats, seed: int, strata: Integer
     keys = rated.clusters.tolist()
     clusters = np.array([numbers.setdefault(key or -1 - place, len(numbers)) for place, key in enumerate(keys)])
     parts = [np.arange(len(rated))] if strata is None else [np.flatnonzero(strata == one) for one in np.unique(strata)]
-    drawn = np.concatenate([part[draw(probabilities[part], clusters[part], generator)] for part in parts])
+    drawn = np.concatenate([part[draw_items(probabilities[part], clusters[part], generator)] for part in parts])
     drawn = generator.permutation(drawn)
     return RoundDraw(rated.positions[drawn].tolist(), probabilities[drawn].tolist())

@@ -113,7 +113,7 @@ async def try_draft(request: Request, container: Serving, project: WritableProje
         return render_draft(request, draft, checked, estimate=estimate)
     context = replace(context, rubrics=RubricSource([checked.rubric.model_copy(update={"id": DRAFT})]))
     work = (
-        score(request, container, project, asked.model_copy(update={"rubric": DRAFT}), context)
+        score_draft(request, container, project, asked.model_copy(update={"rubric": DRAFT}), context)
         for asked in checked.asked
     )
     return render_draft(
@@ -147,7 +147,7 @@ def render_draft(
     )
 
 
-async def score(
+async def score_draft(
     request: Request, container: Container, project: str, asked: ScoringRequest, context: ScoringContext
 ) -> TriedDialogue:
     """The dialogue scored by the draft. Calls go past the cache, so that nothing is kept."""

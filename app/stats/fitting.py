@@ -130,7 +130,7 @@ def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
     np.add.at(squares, cluster, x[:, :, None] * x[:, None, :])
     np.add.at(products, cluster, x * y[:, None])
     found = []
-    for counts in resampling.draw(np.arange(clusters), RESAMPLES, seed):
+    for counts in resampling.draw_clusters(np.arange(clusters), RESAMPLES, seed):
         normal = np.tensordot(counts.astype(np.float64), squares, axes=1)
         fits = np.linalg.cond(normal) < WORST_CONDITION
         normal[~fits] = np.eye(terms)
@@ -350,7 +350,7 @@ def resampled_weights(
         blended = [deviate(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
         rated = deviate(y[part], statistic)
         start = 0
-        for counts in resampling.draw(number_first(cluster[part]), resamples, (seed, number)):
+        for counts in resampling.draw_clusters(number_first(cluster[part]), resamples, (seed, number)):
             places = rated(counts)
             found = np.array([resampling.correlate_deviations(counts, values(counts), places) for values in blended])
             total[:, start : start + len(counts)] += np.nan_to_num(found)

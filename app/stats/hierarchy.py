@@ -168,8 +168,8 @@ def project(x: Floats, y: Floats) -> Remainder:
     # (across, along) is the major axis, (-along, across) the minor; across is never negative.
     if gap > EQUAL_SPREAD * both:
         sign = 1.0 if along > 0 else -1.0
-        return combine(x, y, sign * across, sign * along, scale)
-    return combine(x, y, -along, across, scale)
+        return combine_tests(x, y, sign * across, sign * along, scale)
+    return combine_tests(x, y, -along, across, scale)
 
 
 def subtract_line(x: Floats, y: Floats) -> Remainder:
@@ -177,10 +177,10 @@ def subtract_line(x: Floats, y: Floats) -> Remainder:
     scale = float(np.abs(y).max())
     x, y = x / float(np.abs(x).max()), y / scale
     (x_variance, covariance), _ = np.cov(x, y)
-    return combine(x, y, -float(covariance / x_variance), 1.0, scale)
+    return combine_tests(x, y, -float(covariance / x_variance), 1.0, scale)
 
 
-def combine(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float) -> Remainder:
+def combine_tests(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float) -> Remainder:
     """The weighted sum, with ties where only rounding tells values apart."""
     x, y = x_weight * x, y_weight * y
     return Remainder(join_ties(x + y, np.abs(x) + np.abs(y)) * scale)

@@ -102,7 +102,7 @@ class Sender:
         ends_at = self.clock() + TURN_SECONDS
         try:
             # What cannot be read, for example, holds up this sink alone.
-            with surviving(logger, "a sink"):
+            with surviving(logger, "sinks"):
                 while self.clock() < ends_at and (due := await self.outbox.take(place, self.now(), AT_ONCE)):
                     failures = await asyncio.gather(*(self._send(client, one) for one in due), return_exceptions=True)
                     for failure in filter(None, failures):

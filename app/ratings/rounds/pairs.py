@@ -27,9 +27,9 @@ from saiten_server.ratings.rounds.service import (
     NEVER_GIVEN,
     RoundService,
     missing,
+    read_field,
     read_rated,
     read_rater,
-    read_text,
 )
 from saiten_server.ratings.rounds.store import name_pair
 from saiten_server.ratings.values import (
@@ -202,7 +202,7 @@ class PairRounds:
     ) -> None:
         """Keeps the rater's preference, of the two as they were shown, in the place of an earlier one. Raises
         InvalidDocument for a reason that is too long, and NotFound where the pair was not given to the rater."""
-        rater, reason = read_rater(rater, self.limits), read_text(REASON, reason, "/reason")
+        rater, reason = read_rater(rater, self.limits), read_field(REASON, reason, "/reason")
         found = await self.find(project, round_id)
         for task in await self.rounds.rounds.tasks(project, round_id, rater):
             if task.number == number:

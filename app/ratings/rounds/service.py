@@ -271,7 +271,7 @@ class RoundService:
         rubric = await self._find_rubric(project, found.batch)
         conversation = (await self._find_candidate(found.batch, position)).conversation
         aspects = applicable(rubric, conversation)
-        faults = [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, aspects)]
+        faults = [(pointer(("ratings", name)), what) for name, what in find_rating_faults(ratings, aspects)]
         if not set(faulty_turns) <= set(conversation.system_turns if conversation else ()):
             faults.append(("/faulty_turns", Message("not-a-turn-of-system")))
         if faults:
@@ -282,7 +282,7 @@ class RoundService:
                 "rater": rater,
                 "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in aspects},
                 "faulty_turns": sorted(set(faulty_turns)) if conversation else None,
-                "comment": read_text(COMMENT, comment or "", "/comment") or None,
+                "comment": read_field(COMMENT, comment or "", "/comment") or None,
                 "starred": starred,
             },
             context={"limits": UNBOUNDED},  # what is bounded was checked above
@@ -382,10 +382,10 @@ def measure_round(rated: Sequence[RatedTask]) -> AgreementReport:
 
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The name without spaces around it; raises InvalidDocument at `/rater` for one that no rater may have."""
-    return read_text(RATER, name, "/rater", limits)
+    return read_field(RATER, name, "/rater", limits)
 
 
-def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
+def read_field(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The text without white space around it; raises InvalidDocument at `where` for one that is not of the form."""
     try:
         return form.validate_python(text.strip(), strict=True, context={"limits": limits})
@@ -393,7 +393,7 @@ def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DE
         raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
 
 
-def find_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, Message]]:
+def find_rating_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, Message]]:
     """What does not fit, in the order of the aspects: the name, and what is wrong."""
     for aspect in aspects:
         low, high = aspect.scale
@@ -454,7 +454,7 @@ class InvitationStore:
                 raise InvalidRequest(Message("invitations-most", count=MOST_INVITATIONS))
             row = {"id": made.id, "round_id": round_id, "rater": rater, "created_at": now, "expires_at": until}
             await connection.execute(insert(rating_invitations), {**row, "hash": hash_key(secret), "revoked_at": None})
-            event = await note(connection, "invitation.created", made, actor, now)
+            event = await note_invitation(connection, "invitation.created", made, actor, now)
         tell_events(event)
         return made, secret
 
@@ -473,7 +473,7 @@ class InvitationStore:
             if not (await connection.execute(gone)).rowcount:
                 return False
             found = read_invitation((await connection.execute(joined().where(*this))).one())
-            event = await note(connection, "invitation.revoked", found, actor, now)
+            event = await note_invitation(connection, "invitation.revoked", found, actor, now)
         tell_events(event)
         return True
 
@@ -499,7 +499,9 @@ def read_invitation(row: Row[Any]) -> Invitation:
     return Invitation(**row._asdict())
 
 
-async def note(connection: AsyncConnection, action: str, about: Invitation, actor: str, now: datetime) -> AuditEvent:
+async def note_invitation(
+    connection: AsyncConnection, action: str, about: Invitation, actor: str, now: datetime
+) -> AuditEvent:
     """Stores the event in the transaction. A rater's name is the caller's text, and left out."""
     detail = {"round": about.round}
     event = AuditEvent(at=now, project=about.project, actor=actor, action=action, target=about.id, detail=detail)
