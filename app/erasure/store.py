@@ -151,11 +151,12 @@ class TextStore:
             gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
             candidates = await self._erase_candidates(project, metadata)
             singles = await self._erase_singles(project, metadata)
+            # Before datasets: what monitors do not list any more cannot be added to one afterwards.
+            await erase_seen(self._engine, project, metadata)
             marked = has_marks(self._engine, t.dataset_parts.c.content, metadata)
             items = await erase_items(self._engine, project, metadata, marked)
             await self._forget_answers(project, metadata)
             await GateStore(self._engine).erase_marked(project, has_marks(self._engine, t.gates.c.metadata, metadata))
-            await erase_seen(self._engine, project, metadata)
         finally:
             # Not before: the erasure of a batch cleans too, and so does another caller's.
             self._cleaning.mark_traces()

@@ -1,4 +1,4 @@
-"""What a round draws: responses in which the judge is unsteady, or of each level of its ratings."""
+"""What a round draws: responses in which the judge is unsteady, of each level of its ratings, or the worst."""
 
 from __future__ import annotations
 
@@ -123,6 +123,23 @@ def draw_stratified(rated: RunFrame, aspects: Sequence[Aspect], options: RoundOp
     # Fewer than there are strata are drawn from all together.
     apart = len(np.unique(strata)) <= size
     return carry_out(rated, probabilities, options.seed, strata if apart else None)
+
+
+def pick_worst(rated: RunFrame, aspects: Sequence[Aspect], best: Mapping[str, float], size: int) -> list[int]:
+    """The positions of the responses whose ratings are farthest from the best, in shares of the scales and on average
+    over these aspects, the worst first, of equal ones that which came first. Those without a rating are left out.
+    `best` has the best value of each aspect where it is not the highest."""
+    far: list[tuple[float, int]] = []
+    columns = [rated.read(("aspect", aspect.id)).tolist() for aspect in aspects]
+    for position, means in zip(rated.positions.tolist(), zip(*columns, strict=True), strict=True):
+        apart = [
+            abs(best.get(aspect.id, aspect.scale[1]) - mean) / (aspect.scale[1] - aspect.scale[0])
+            for mean, aspect in zip(means, aspects, strict=True)
+            if not isnan(mean)
+        ]
+        if apart:
+            far.append((-sum(apart) / len(apart), position))
+    return [position for _, position in sorted(far)[:size]]
 
 
 def find_level(means: Sequence[float], aspects: Sequence[Aspect]) -> int:

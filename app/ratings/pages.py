@@ -40,7 +40,8 @@ MOST_ROUNDS = 100
 async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
     asked = {
-        name: request.query_params.get(name, "").strip()[:MOST_POSITIONS_CHARACTERS] for name in ("run", "positions")
+        name: request.query_params.get(name, "").strip()[:MOST_POSITIONS_CHARACTERS]
+        for name in ("run", "positions", "choose", "aspect")
     }
     given = {**dict.fromkeys(RoundOptions.model_fields, ""), **asked}
     return await show_list(request, container, project, given, {})

@@ -18,6 +18,7 @@ CHOICES: Mapping[str, str] = {
     "random": mark("At random"),
     "informative": mark("More of those in which the judge is unsteady"),
     "stratified": mark("Some of every level of the judge's ratings"),
+    "worst": mark("The worst by the judge. Their ratings say nothing of the others, so they are left out of figures."),
     "chosen": mark("Chosen one by one. Their ratings say nothing of the others, so they are left out of figures."),
 }
 WHOLE_NUMBER = mark("Enter a whole number from %(low)s to %(high)s.")

@@ -35,6 +35,7 @@ from saiten.answers import (
     CompositeFit,
     CorrectedReport,
     CorrelationReport,
+    DatasetGrowth,
     DrawnItem,
     ErasureReport,
     EstimateReport,
@@ -53,6 +54,7 @@ from saiten.answers import (
     Links,
     LiveResult,
     Monitor,
+    MonitorRound,
     Monitors,
     PairAgreement,
     PairItem,
@@ -904,6 +906,39 @@ class AsyncClient:
             for found in read_all(LiveResult, page):
                 yield found
 
+    async def add_to_dataset(
+        self,
+        monitor: str | HasId,
+        dataset: str,
+        *,
+        conversations: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in the API
+        limit: int | None = None,
+    ) -> DatasetGrowth:
+        """Adds conversations of the monitor to the dataset's next version: those of these names, or the newest of the
+        sample that fit the filter. What is there already is not added again."""
+        given = {"conversations": conversations, "filter": filter, "limit": limit}
+        asked = {"dataset": dataset, **{name: value for name, value in given.items() if value is not None}}
+        return await self._post(DatasetGrowth, f"{monitor_path(monitor)}/dataset", asked)
+
+    def open_monitor_round(
+        self,
+        monitor: str | HasId,
+        name: str,
+        *,
+        run: str | HasId | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[RoundOptions],
+    ) -> Coroutine[Any, Any, MonitorRound]:
+        """Opens a rating round of the monitor's last complete window, or of the window with this run."""
+        asked = {"name": name, **chosen(run=None if run is None else id_of(run)), **options}
+        return self._create(MonitorRound, f"{monitor_path(monitor)}/rounds", asked, idempotency_key)
+
+    async def pin_window(self, monitor: str | HasId, run: str | HasId | None = None) -> Baseline:
+        """Makes the monitor's last complete window, or the one with this run, the baseline of the monitor's name."""
+        asked = chosen(run=None if run is None else id_of(run))
+        return await self._post(Baseline, f"{monitor_path(monitor)}/baseline", asked)
+
     async def traces(self) -> TraceReport:
         """What the project's bots sent, and what became of it."""
         return await self._get(TraceReport, TRACES)
@@ -1289,6 +1324,9 @@ class Client(Blocking):
     monitor_windows = iterating(AsyncClient.monitor_windows)
     monitor_alarms = blocking(AsyncClient.monitor_alarms)
     monitor_conversations = iterating(AsyncClient.monitor_conversations)
+    add_to_dataset = blocking(AsyncClient.add_to_dataset)
+    open_monitor_round = blocking(AsyncClient.open_monitor_round)
+    pin_window = blocking(AsyncClient.pin_window)
     traces = blocking(AsyncClient.traces)
     live_conversations = iterating(AsyncClient.live_conversations)
     live_conversation = blocking(AsyncClient.live_conversation)

@@ -198,7 +198,7 @@ class RoundSize(TypedDict, total=False):
 class RoundOptions(RoundSize, total=False):
     """What a rating round draws, and for how many raters."""
 
-    choose: Literal["random", "informative", "stratified", "chosen"]
+    choose: Literal["random", "informative", "stratified", "worst", "chosen"]
     positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]

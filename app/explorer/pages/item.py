@@ -213,6 +213,7 @@ async def render_item(
         translation=translation,
         references=candidate.reference or (),
         metadata=candidate.metadata,
+        may_write=may_write(request),
         gone=kind_of_text(candidate.response),
         expected=known.source_language if known else "en",
         ratings=ratings,

@@ -32,7 +32,7 @@ from saiten_server.governance.store import keep_event, tell_events
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.sizes import DRAWN_BYTES
 from saiten_server.platform.sql.tables import can_store, equals, rating_invitations, rating_rounds
-from saiten_server.ratings.choice import Spreads, draw_informative, draw_stratified
+from saiten_server.ratings.choice import Spreads, draw_informative, draw_stratified, pick_worst
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.values import (
     MOST_INVITATIONS,
@@ -42,7 +42,6 @@ from saiten_server.ratings.values import (
     HumanRating,
     Invitation,
     OwnRating,
-    PairOptions,
     RatedTask,
     RaterId,
     RatingFilter,
@@ -132,7 +131,7 @@ class RoundService:
         if self.quota is not None:
             await self.quota.require_room(project, DRAWN_BYTES * opened.drawn)
         await self.rounds.open_round(project, opened, drawn)
-        if options.choose == "chosen":
+        if not opened.is_sample:
             await self.ratings.exclude(project, Exclusion(round=opened.id))
         return opened
 
@@ -148,6 +147,11 @@ class RoundService:
             if missing:
                 raise InvalidRequest(Message("round-response-not-scored", position=min(missing)), pointer="/positions")
             return RoundDraw(options.positions, [1.0] * len(options.positions))
+        if options.choose == "worst":
+            positions = await asyncio.to_thread(pick_worst, rated, aspects, rubric.best, options.items)
+            if not positions:
+                raise InvalidRequest(Message("round-no-response"))
+            return RoundDraw(positions, [1.0] * len(positions))
         if options.choose == "stratified":
             return await asyncio.to_thread(draw_stratified, rated, aspects, options)
         if options.choose == "informative":
@@ -164,7 +168,7 @@ class RoundService:
         found = await self.rounds.find_round(project, other)
         if found is None:
             raise NotFound(Message("round-named-not-found", name=other[:64]), pointer="/shared_with")
-        if found.batch == batch_id or isinstance(found.options, PairOptions) or found.options.choose == "chosen":
+        if found.batch == batch_id or found.of_pairs or not found.is_sample:
             detail = Message("round-draws-other")
             raise InvalidRequest(detail, pointer="/shared_with")
         places = dict(
@@ -215,9 +219,13 @@ class RoundService:
         return present(await self.rounds.find_round(project, round_id))
 
     async def items(self, project: str, round_id: str) -> builtins.list[DrawnItem]:
-        """What the round drew, in its order."""
-        await self.find(project, round_id)
-        return await self.rounds.items(project, round_id)
+        """What the round drew, in its order, with the probability of each to be in it."""
+        found = await self.find(project, round_id)
+        drawn = await self.rounds.items(project, round_id)
+        if found.of_pairs or not found.is_sample:
+            return drawn
+        rated = await read_rated(self.batches, project, found.batch)
+        return await asyncio.to_thread(tell_inclusion, drawn, rated)
 
     async def close(self, project: str, round_id: str) -> RatingRound:
         """Gives nothing more out. What raters have in hand they may still rate."""
@@ -345,6 +353,18 @@ class RoundService:
         """Newest first; of one batch, or of all. Those in which responses are rated, or pairs compared; with None,
         both."""
         return await self.rounds.list_rounds(project, batch_id, limit=limit, of_pairs=of_pairs)
+
+
+def tell_inclusion(drawn: Sequence[DrawnItem], rated: RunFrame) -> builtins.list[DrawnItem]:
+    """The items with the probability with which monitor and round together took them; `rated` are the batch's
+    results."""
+    sampled = dict(zip(rated.positions.tolist(), rated.probability.tolist(), strict=True))
+    return [
+        one.model_copy(update={"inclusion": one.probability * sampled[one.position]})
+        if one.probability is not None and one.position in sampled
+        else one
+        for one in drawn
+    ]
 
 
 async def read_rated(batches: BatchStore, project: str, batch_id: str) -> RunFrame:

@@ -119,8 +119,7 @@ class RoundStore:
             .order_by(item.number)
         )
         rows = await db.fetch(self._engine, query) if can_store(round_id) else []
-        names = DrawnItem.model_fields
-        return [DrawnItem.model_construct(**{name: getattr(row, name) for name in names}) for row in rows]
+        return [DrawnItem.model_construct(**row._mapping) for row in rows]
 
     async def pairs(self, project: str, round_id: str) -> builtins.list[PairItem]:
         """What a round of preferences drew, in its order, without what was erased since."""

@@ -396,8 +396,8 @@ def compose_nodes(text: str) -> yaml.Node:
 
 
 def compose_shipped(text: str) -> yaml.Node:
-    """What `compose_nodes` gives for a rubric of ours, in a fifth of the time: by libyaml, which reads some faulty texts
-    otherwise than PyYAML's own parser, and explains none. Without libyaml it is `compose_nodes`."""
+    """What `compose_nodes` gives for a rubric of ours, in a fifth of the time: by libyaml, which reads some faulty
+    texts otherwise than PyYAML's own parser, and explains none. Without libyaml it is `compose_nodes`."""
     try:
         from yaml._yaml import CParser
     except ImportError:
