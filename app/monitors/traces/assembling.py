@@ -71,12 +71,23 @@ def assemble(rows: Sequence[StoredSpan]) -> Assembled:
     kept: list[Told] = []
     for steps in traces.values():
         choice = choose_steps(steps)
-        kept += [steps[key] for key in steps if key in choice.kept]
+        mine = [steps[key] for key in steps if key in choice.kept]
+        borrow_said(mine, steps)
+        kept += mine
         found.repeats += sum(bool(one.answers) for key, one in steps.items() if key not in choice.kept | choice.hidden)
         found.errors += count_failed(steps)
     for one in sorted(kept, key=lambda step: step.start):
         found.add(one)
     return found
+
+
+def borrow_said(kept: Iterable[Told], steps: Mapping[str, Told]) -> None:
+    """A step that does not tell what it was asked, such as a function that was given several texts, has that of a call
+    with the same answer."""
+    asked = {answer: one.said for one in steps.values() if one.said for answer in one.answers}
+    for one in kept:
+        if not one.said:
+            one.said = next((asked[answer] for answer in one.answers if answer in asked), [])
 
 
 def count_failed(steps: Mapping[str, Told]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from saiten.core.formats.headings import normalize
@@ -24,6 +24,7 @@ from saiten.core.formats.spans import (
     is_of_a_call,
     name_saying,
     read_call,
+    read_plainly,
 )
 from saiten.core.formats.traces import INTERNAL
 from saiten_server.core.model import COMPACT
@@ -68,7 +69,8 @@ class Reader:
     def read(self, spans: Sequence[WireSpan]) -> Read:
         """The rows of these spans."""
         found = Read()
-        for span in spans:
+        for sent in spans:
+            span = replace(sent, attributes=read_plainly(sent.attributes))
             conversation = cut_name(find_conversation(span.attributes))
             speaks = is_of_a_call(span.attributes) or any(is_speaking(event) for event in span.events)
             # What tools, retrievers and guardrails are given and return is never said to the user.

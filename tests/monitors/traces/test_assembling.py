@@ -157,6 +157,25 @@ def test_tools_are_left_out_and_counted() -> None:
     assert found.tool_calls == 1
 
 
+def test_what_a_tool_of_mlflow_returns_is_not_said() -> None:
+    tool = {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": '{"city": "東京"}', "mlflow.spanOutputs": '"晴れ"'}
+    root = {"mlflow.spanType": '"AGENT"', "mlflow.spanInputs": '"天気は？"', "mlflow.spanOutputs": '"東京は晴れです。"'}
+    found = read([make_span(root, number=1, trace=1), make_span(tool, number=2, trace=1, at=1, parent=span_id(1))])
+    assert said(found) == ["天気は？", "東京は晴れです。"]
+    (row,) = Reader("team", RULES, KnownTexts(), lambda text, _: text).read([make_span(tool)]).rows
+    assert "晴れ" not in row.said
+
+
+def test_a_step_that_does_not_tell_what_it_was_asked_has_it_from_its_call() -> None:
+    given = {"langfuse.observation.input": json.dumps({"args": ["席は？", "guest"], "kwargs": {}})}
+    step = make_span({**given, "langfuse.observation.output": "あります"}, number=1, trace=1)
+    assert said(read([step])) == ["あります"]
+    assert said(read([step, replace(chat(["席は？"], "あります", number=2, trace=1), parent=span_id(1))])) == [
+        "席は？",
+        "あります",
+    ]
+
+
 def test_failed_calls_are_counted_once() -> None:
     failing = replace(chat(["席は？"], None, number=2, trace=1), failed=True, parent=span_id(1))
     around = replace(workflow("席は？", "", number=1), failed=True)
