@@ -33,9 +33,7 @@ def upgrade() -> None:
 
 def refer(table: str) -> sa.ForeignKeyConstraint:
     """The reference to the batch that the rows go with."""
-    return sa.ForeignKeyConstraint(
-        ["batch_id"], ["batches.id"], name=f"fk_{table}_batch_id_batches", ondelete="CASCADE"
-    )
+    return sa.ForeignKeyConstraint(["batch_id"], ["batches.id"], name=f"fk_{table}_batch_id", ondelete="CASCADE")
 
 
 def downgrade() -> None:

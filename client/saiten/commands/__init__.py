@@ -40,6 +40,7 @@ COMMANDS = {
     "convert": mark("Turn a table or another tool's log into items."),
     "analyze": mark("Analyze ratings and scores."),
     "offline": mark("Score files of any size, without a service."),
+    "adopt": mark("Make a run of a service of files that were scored."),
     "judges": mark("Ask several judges for the same rated responses."),
     "ratings": mark("Import and export human ratings."),
     "gate": mark("Pass or fail a build by its scores."),
@@ -61,6 +62,7 @@ COMMANDS = {
 """Every command, with what it does."""
 
 OWN = {
+    "adopt": "saiten.commands.adopt:command",
     "baseline": "saiten.commands.baseline:command",
     "collect": "saiten.commands.collect:command",
     "batch": "saiten.commands.batch:command",
