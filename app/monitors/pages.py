@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
-from saiten_server.platform.web.request_limits import count_request
 
 from saiten.core.messages import Message
 from saiten_server.core.conversation import ANY_CODE, RULE_CODES
@@ -17,6 +16,7 @@ from saiten_server.monitors.production.service import ProductionService
 from saiten_server.monitors.production.values import MOST_ADDED, DatasetRequest
 from saiten_server.monitors.service import MonitorService
 from saiten_server.monitors.values import MeasureState, Monitor
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.dependencies import Serving, may_write, note
 from saiten_server.platform.web.language import mark, query
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
