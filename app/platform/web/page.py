@@ -82,11 +82,15 @@ class Compiled(BytecodeCache):
         made_by = hashlib.sha256(Path(__file__).read_bytes() + metadata.version("jinja2").encode()).hexdigest()
         return Path(cache_from_source(__file__)).with_name(f"templates-{made_by[:16]}")
 
+    def place(self, bucket: Bucket) -> Path:
+        """The file of a template."""
+        return self.folder / f"{bucket.key}.bin"
+
     def load_bytecode(self, bucket: Bucket) -> None:
         code = self._kept.get(bucket.key)
         if code is None:
             with suppress(OSError):  # not kept yet
-                code = self._kept[bucket.key] = (self.folder / bucket.key).read_bytes()
+                code = self._kept[bucket.key] = self.place(bucket).read_bytes()
         if code is not None:
             bucket.bytecode_from_string(code)
 
@@ -96,9 +100,9 @@ class Compiled(BytecodeCache):
             return
         with suppress(OSError):  # like Python, where it may not write there
             self.folder.mkdir(exist_ok=True)
-            written = self.folder / f"{bucket.key}.{secrets.token_hex(8)}"
+            written = self.place(bucket).with_suffix(f".{secrets.token_hex(8)}")
             written.write_bytes(self._kept[bucket.key])
-            written.replace(self.folder / bucket.key)
+            written.replace(self.place(bucket))
 
 
 COMPILED = Compiled()
