@@ -24,7 +24,8 @@ COPY app app
 COPY client client
 COPY rubrics rubrics
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist ./client . \
-    && /opt/saiten/bin/pip install --no-deps --no-index /dist/*.whl
+    && /opt/saiten/bin/pip install --no-deps --no-index /dist/*.whl \
+    && PYTHONDONTWRITEBYTECODE= /opt/saiten/bin/python -c "from saiten_server.platform.web.page import compile_templates as c; c()"
 
 FROM build AS build-bertscore
 ARG TORCH_INDEX_URL

@@ -48,14 +48,3 @@ def without_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """Disables garbage collection for the block, and freezes what it loads, which lives as long as the process. To scan
-    it during the import took a tenth of its time, and once after that as long again."""
-    with without_collection():
-        try:
-            yield
-        finally:
-            gc.freeze()
