@@ -191,7 +191,8 @@ def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], l
 
 
 def locate_fault(error: NotFound | InvalidRequest, numbers: Sequence[int]) -> NotFound | InvalidRequest:
-    """The store's faults of single ratings at the numbers of their records; the error itself if it names none."""
+    """The store's faults of single ratings or preferences at the numbers of their records; the error itself if it names
+    none."""
     if isinstance(error, InvalidLines):
         return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total)
     if error.pointer is None or not error.pointer.isdigit():

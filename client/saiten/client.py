@@ -234,7 +234,7 @@ class AsyncClient:
         query = "" if budget_usd is None else f"?budget_usd={budget_usd:.12f}"
         return await self._post(Evaluation, f"/v1/evaluations/{part(evaluation_id)}/reasons{query}")
 
-    async def evaluations(
+    def evaluations(
         self,
         *,
         rubric: str | None = None,
@@ -251,10 +251,8 @@ class AsyncClient:
         query["batch"] = None if batch is None else id_of(batch)
         moments = {"created_from": created_from, "created_before": created_before}
         query |= {name: moment.astimezone(UTC).isoformat() for name, moment in moments.items() if moment is not None}
-        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        async for page in self._pages("/v1/evaluations", "cursor", query):
-            for evaluation in read_all(Evaluation, page):
-                yield evaluation
+        query |= entries_of(metadata)
+        return self._list(Evaluation, "/v1/evaluations", query)
 
     # Conversations
 
@@ -324,7 +322,7 @@ class AsyncClient:
         """The batch as it is now."""
         return await self._get(Batch, batch_path(batch))
 
-    async def batches(
+    def batches(
         self,
         *,
         name: str | None = None,
@@ -333,11 +331,8 @@ class AsyncClient:
         metadata: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Batch, None]:
         """The batches that have all of these properties, newest first."""
-        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
-        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        async for page in self._pages("/v1/batches", "cursor", query):
-            for batch in read_all(Batch, page):
-                yield batch
+        query = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE, **entries_of(metadata)}
+        return self._list(Batch, "/v1/batches", query)
 
     async def follow(self, batch: str | HasId) -> AsyncGenerator[Batch, None]:
         """Each state of the batch, until it is completed or cancelled."""
@@ -451,7 +446,7 @@ class AsyncClient:
         """The preference run as it is now."""
         return await self._get(PreferenceRun, preference_run_path(run))
 
-    async def preference_runs(
+    def preference_runs(
         self,
         *,
         name: str | None = None,
@@ -460,11 +455,8 @@ class AsyncClient:
         metadata: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[PreferenceRun, None]:
         """The preference runs that have all of these properties, newest first."""
-        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
-        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        async for page in self._pages(PREFERENCE_RUNS, "cursor", query):
-            for run in read_all(PreferenceRun, page):
-                yield run
+        query = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE, **entries_of(metadata)}
+        return self._list(PreferenceRun, PREFERENCE_RUNS, query)
 
     async def follow_preference_run(self, run: str | HasId) -> AsyncGenerator[Batch, None]:
         """Each state of the run as a batch, until it is completed or cancelled."""
@@ -559,7 +551,7 @@ class AsyncClient:
         """A kept verdict."""
         return await self._get(GateReport, f"/v1/gates/{part(id_of(gate))}")
 
-    async def gates(
+    def gates(
         self, *, candidate: str | HasId | None = None, baseline: str | HasId | None = None
     ) -> AsyncGenerator[GateReport, None]:
         """The kept verdicts on these batches, newest first, without their comparisons."""
@@ -567,9 +559,7 @@ class AsyncClient:
             name: None if run is None else id_of(run)
             for name, run in (("candidate", candidate), ("baseline", baseline))
         }
-        async for page in self._pages("/v1/gates", "cursor", query):
-            for report in read_all(GateReport, page):
-                yield report
+        return self._list(GateReport, "/v1/gates", query)
 
     async def baselines(self) -> Sequence[Baseline]:
         """The project's pinned baselines, in the order of their names."""
@@ -890,21 +880,17 @@ class AsyncClient:
         """Removes the monitor; its runs stay."""
         await self._connection.request("DELETE", monitor_path(monitor), again=False)
 
-    async def monitor_windows(self, monitor: str | HasId) -> AsyncGenerator[Window, None]:
+    def monitor_windows(self, monitor: str | HasId) -> AsyncGenerator[Window, None]:
         """The hours or days of each system and build, newest first."""
-        async for page in self._pages(f"{monitor_path(monitor)}/windows", "cursor", {}):
-            for window in read_all(Window, page):
-                yield window
+        return self._list(Window, f"{monitor_path(monitor)}/windows", {})
 
     async def monitor_alarms(self, monitor: str | HasId) -> Alarms:
         """How the measures stand against the reference, and the newest alarms."""
         return await self._get(Alarms, f"{monitor_path(monitor)}/alarms")
 
-    async def monitor_conversations(self, monitor: str | HasId) -> AsyncGenerator[LiveResult, None]:
+    def monitor_conversations(self, monitor: str | HasId) -> AsyncGenerator[LiveResult, None]:
         """What the monitor saw of conversations, sampled or not, newest first."""
-        async for page in self._pages(f"{monitor_path(monitor)}/conversations", "cursor", {}):
-            for found in read_all(LiveResult, page):
-                yield found
+        return self._list(LiveResult, f"{monitor_path(monitor)}/conversations", {})
 
     async def add_to_dataset(
         self,
@@ -943,13 +929,11 @@ class AsyncClient:
         """What the project's bots sent, and what became of it."""
         return await self._get(TraceReport, TRACES)
 
-    async def live_conversations(
+    def live_conversations(
         self, *, state: Literal["open", "closed", "done"] | None = None
     ) -> AsyncGenerator[TracedHead, None]:
         """Live conversations without their turns, newest first."""
-        async for page in self._pages(LIVE, "cursor", {"state": state}):
-            for found in read_all(TracedHead, page):
-                yield found
+        return self._list(TracedHead, LIVE, {"state": state})
 
     async def live_conversation(self, conversation: str | HasId) -> TracedConversation:
         """The conversation as its spans tell it so far."""
@@ -971,11 +955,9 @@ class AsyncClient:
         """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
         return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)}, again=False)
 
-    async def audit(self) -> AsyncGenerator[AuditEvent, None]:
+    def audit(self) -> AsyncGenerator[AuditEvent, None]:
         """What administrators did in the project, newest first. Needs the scope `admin`."""
-        async for page in self._pages("/v1/audit", "before", {"limit": AUDIT_PAGE}):
-            for event in read_all(AuditEvent, page):
-                yield event
+        return self._list(AuditEvent, "/v1/audit", {"limit": AUDIT_PAGE}, cursor="before")
 
     # Requests
 
@@ -1048,12 +1030,15 @@ class AsyncClient:
         if batch.status == "paused" and batch.pause_reason == "requested":
             await self.resume_batch(batch)
 
-    async def _pages(self, path: str, cursor: str, query: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        """The `items` of each page; `next` of a page is the value of `cursor` for the one after it."""
+    async def _list(
+        self, model: type[M], path: str, query: Mapping[str, Any], *, cursor: str = "cursor"
+    ) -> AsyncGenerator[M, None]:
+        """The `items` of all pages; `next` of a page is the value of `cursor` for the one after it."""
         asked = {name: value for name, value in query.items() if value is not None}
         while True:
             page = read_object(await self._connection.request("GET", path, params=asked))
-            yield page.get("items")
+            for item in read_all(model, page.get("items")):
+                yield item
             if page.get("next") is None:
                 return
             asked[cursor] = page["next"]
@@ -1083,6 +1068,11 @@ def monitor_path(monitor: str | HasId) -> str:
 def batch_path(batch: str | HasId) -> str:
     """The path of a batch."""
     return f"/v1/batches/{part(id_of(batch))}"
+
+
+def entries_of(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """The query that asks for these entries of metadata."""
+    return {f"metadata.{key}": value for key, value in (metadata or {}).items()}
 
 
 def chosen(**values: str | None) -> dict[str, str]:
