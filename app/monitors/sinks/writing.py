@@ -178,6 +178,8 @@ def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
     trace = f"tr-{sent.trace_id}"
     place = f"{base}/api/3.0/mlflow/traces/{trace}/assessments"
     source = {"source_type": "LLM_JUDGE", "source_id": ANNOTATOR}
+    # By this MLflow tells what is of the whole session from what is of its trace.
+    session = {} if sent.session is None else {"mlflow.trace.session": sent.session}
     return [
         SinkCall(
             place,
@@ -190,7 +192,7 @@ def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
                     "source": source,
                     "feedback": {"value": score.value},
                     "rationale": score.explanation,
-                    "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, "session": sent.session or ""},
+                    "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, **session},
                 }
             },
             f"{place}/a-{score.id[:32]}",
