@@ -168,7 +168,8 @@ def write_phoenix(base: str, sent: SentScores) -> list[SinkCall]:
         for score in sent.scores
     ]
     kind = "session_annotations" if sent.session is not None else "span_annotations"
-    return [SinkCall(f"{base}/v1/{kind}", {"data": data})]
+    # Only so does Phoenix say that it does not know the session or the span; else it takes what it does not keep.
+    return [SinkCall(f"{base}/v1/{kind}?sync=true", {"data": data})]
 
 
 def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
