@@ -220,7 +220,7 @@ def talk_by_functions(traced: Functions, base_url: str) -> None:
     @traced.turn
     def answer(question: str, guest: str) -> str:
         with traced.name_session():
-            return ask(question)
+            return str(ask(question))
 
     for asked, _ in DIALOGUE:
         messages.append({"role": "user", "content": asked})

@@ -94,7 +94,7 @@ async def test_a_result_is_sent_once_with_the_operators_key(bench: MonitorBench)
     assert await send(bench, receiver) == 0
     (request,) = receiver.requests
     assert (str(request.url), request.headers["authorization"]) == (
-        "http://sink.example/v1/session_annotations",
+        "http://sink.example/v1/session_annotations?sync=true",
         "Bearer KEY",
     )
     named = {one["name"]: one for one in receiver.bodies[0]["data"]}
@@ -365,6 +365,8 @@ async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBe
     said = {one["key"]: one["value"] for one in records[0]["attributes"]}
     assert said["gen_ai.response.id"] == {"stringValue": "chatcmpl-9"}
     assert said["saiten.evaluation.id"] == {"stringValue": sent.evaluation}
+    for one in write_scores(Sink(kind="mlflow", url="http://sink.example"), sent, None).calls:
+        assert one.body["assessment"]["metadata"]["mlflow.trace.session"] == "a"
     langfuse = write_scores(Sink(kind="langfuse", url="http://sink.example/"), sent, "p:s")
     assert langfuse.headers == {"Authorization": "Basic cDpz"}
     assert len({one.body["id"] for one in langfuse.calls}) == len(langfuse.calls) == 2

@@ -189,6 +189,15 @@ async def test_a_rate_of_zero_judges_nothing_and_rules_still_look(quick: Monitor
     assert await quick.batches.list(PROJECT, BatchFilter(), after=None, limit=9) == []
 
 
+async def test_a_filter_that_nothing_matches_sees_nothing_and_holds_nothing_up(quick: MonitorBench) -> None:
+    monitor = await quick.make(filter={"service.name": "nobody", "tier": "x"})
+    quick.live.close(make_live("a"), make_live("b", attributes={"tier": "y"}))
+    await quick.work.do_round()
+    assert (await results(quick, monitor.id), await windows_of(quick, monitor.id)) == ([], [])
+    assert sorted(quick.live.finished) == ["a", "b"]
+    assert await quick.batches.list(PROJECT, BatchFilter(), after=None, limit=9) == []
+
+
 async def test_what_no_judge_can_read_is_said(quick: MonitorBench) -> None:
     monitor = await quick.make()
     quick.live.close(make_live("mute", turns=()), make_live("blank", "\u200b"))

@@ -168,7 +168,8 @@ def write_phoenix(base: str, sent: SentScores) -> list[SinkCall]:
         for score in sent.scores
     ]
     kind = "session_annotations" if sent.session is not None else "span_annotations"
-    return [SinkCall(f"{base}/v1/{kind}", {"data": data})]
+    # Only so does Phoenix say that it does not know the session or the span; else it takes what it does not keep.
+    return [SinkCall(f"{base}/v1/{kind}?sync=true", {"data": data})]
 
 
 def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
@@ -178,6 +179,8 @@ def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
     trace = f"tr-{sent.trace_id}"
     place = f"{base}/api/3.0/mlflow/traces/{trace}/assessments"
     source = {"source_type": "LLM_JUDGE", "source_id": ANNOTATOR}
+    # By this MLflow tells what is of the whole session from what is of its trace.
+    session = {} if sent.session is None else {"mlflow.trace.session": sent.session}
     return [
         SinkCall(
             place,
@@ -190,7 +193,7 @@ def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
                     "source": source,
                     "feedback": {"value": score.value},
                     "rationale": score.explanation,
-                    "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, "session": sent.session or ""},
+                    "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, **session},
                 }
             },
             f"{place}/a-{score.id[:32]}",

@@ -234,3 +234,11 @@ def test_a_file_of_mlflows_spans_is_read_likewise() -> None:
     document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
     (item,) = [found.value for found in read_items(io.BytesIO(text(document).encode()))]
     assert item["response"] == ANSWER
+
+
+def test_the_session_of_a_trace_of_mlflow_is_its_dialogue() -> None:
+    spans = [{"attributes": {"mlflow.spanInputs": text({"question": ASKED}), "mlflow.spanOutputs": text(ANSWER)}}]
+    info = {"trace_id": "tr-1", "trace_metadata": {"mlflow.trace.session": "s-1", "mlflow.user": "u"}}
+    file = io.BytesIO(text({"info": info, "data": {"spans": spans}}).encode())
+    (item,) = [found.value for found in read_items(file)]
+    assert (item["id"], item["dialogue"], item["response"]) == ("tr-1", "s-1", ANSWER)

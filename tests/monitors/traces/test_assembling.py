@@ -223,6 +223,48 @@ def test_what_follows_an_erased_text_is_read_without_it() -> None:
     assert said(assemble(kept)) == said(read(spans))[4:]
 
 
+def test_what_a_clock_that_is_days_behind_timed_is_there_once() -> None:
+    first, second, third = talk(3, "a")
+    back = 3 * 86_400 * SECOND
+    for late in (
+        [first, replace(second, start=second.start - back, end=second.end - back), third],
+        [third, second, first],
+    ):
+        spans = [
+            replace(one, start=one.start - number * back, end=one.end - number * back)
+            for number, one in enumerate(late)
+        ]
+        found = read(spans)
+        assert said(found) == said(read(talk(3, "a")))
+        assert {turn.latency_seconds for turn in found.turns if turn.role == "system"} == {0.5}
+
+
+def test_the_same_said_again_is_no_earlier_call() -> None:
+    """The first call did not arrive: the second one's history tells what it said."""
+    found = read(
+        [
+            chat(["はい", "席は？", "はい"], "席は？", number=1),
+            chat(["はい", "席は？"] * 2 + ["窓"], "はい", number=2, at=5),
+        ]
+    )
+    assert said(found) == ["はい", "席は？", "はい", "席は？", "窓", "はい"]
+
+
+def test_spans_whose_parents_never_come_are_read() -> None:
+    orphans = [replace(one, parent="f" * 16) for one in talk(3, "a")]
+    assert said(read(orphans)) == said(read(talk(3, "a")))
+    nested = [replace(one, trace=orphans[0].trace, parent="f" * 16) for one in NESTED]
+    assert said(read(nested)) == ["席は？", "あります"]
+
+
+def test_of_a_history_of_100_000_messages_the_latest_are_read() -> None:
+    asked = [f"発話{number}" for number in range(100_001)]
+    (row,) = Reader("team", RULES, KnownTexts(), lambda text, _: text).read([chat(asked, "はい")]).rows
+    found = assemble([StoredSpan(row.key, row.said, NOON)])
+    assert len(found.turns) == 401
+    assert said(found)[-2:] == ["発話100000", "はい"]
+
+
 def test_a_long_conversation_is_put_together_in_one_pass() -> None:
     spans = [chat([f"問{n}"], f"答{n}", number=n, at=n) for n in range(2_000)]
     assert len(read(spans).turns) == 4_000

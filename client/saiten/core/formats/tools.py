@@ -470,9 +470,12 @@ def read_trace(record: Record) -> Items:
         ),
     )
     leave_own_tags(record, "info.tags")
+    session, metadata = "mlflow.trace.session", record.get("info.trace_metadata")
+    if isinstance(metadata, dict) and session in metadata:
+        record.value[session] = metadata.pop(session)
     columns.fields = {
         "id": pick(record, ["info.tags.id", "info.trace_id", "info.request_id"])[0],
-        "dialogue": "info.tags.dialogue",
+        "dialogue": pick(record, ["info.tags.dialogue", session])[0],
         "metadata": "info.tags",
     }
     yield from one(record, columns)
