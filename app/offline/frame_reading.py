@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from saiten.core.messages import Message
 from saiten_server.core.batch import BatchUsage
 from saiten_server.core.conversation import FINDING, FaultyTurns, list_codes
+from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.model import key_of
 from saiten_server.core.rubric import Rubric
 from saiten_server.offline.frame_files import UNTOLD
 from saiten_server.offline.opened_files import FrameFiles
@@ -115,7 +117,7 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         positions=np.arange(rows.size, dtype=np.int32),
         items=rows.numbers("item_key", 0, np.int64),
         contexts=rows.numbers("context_key", 0, np.int64),
-        clusters=rows.numbers("cluster_key", 0, np.int64),
+        clusters=read_clusters(rows),
         candidates=rows.numbers("candidate", -1, np.int32),
         similarity=rows.numbers("similarity", np.nan, np.float64),
         spread=rows.numbers("spread", np.nan, np.float32),
@@ -123,6 +125,25 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         fault=fault,
     )
     return FileRun(frame, count_signatures(rows), files.rows - rows.size, add_usage(rows), rows.place)
+
+
+NO_CONTEXT = key_of(digest_context(()))
+
+
+def read_clusters(rows: Rows) -> Integers:
+    """The clusters of results, 0 of one that stands alone. Results that name no dialogue and answer one context are a
+    cluster, as at the intake of a service, which also sees what continues a context."""
+    clusters = rows.numbers("cluster_key", 0, np.int64)
+    contexts = rows.numbers("context_key", 0, np.int64)
+    places = np.flatnonzero((clusters == 0) & (contexts != 0) & (contexts != NO_CONTEXT))
+    ordered = np.sort(contexts[places])
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(shared):
+        return clusters
+    own = contexts[places]
+    found: Integers = clusters.copy()
+    found[places] = np.where(np.isin(own, shared), own, 0)
+    return found
 
 
 def find_kept(files: FrameFiles) -> Integers | None:

@@ -208,6 +208,7 @@ def run_on_ray(
     address: str | None = None,
     workers: int | None = None,
     budget_usd: float | None = None,
+    give_up_seconds: float | None = None,
 ) -> None:
     """Scores everything on a cluster, or on one of this machine without an `address`. Raises the error that stops the
     run, and SettingsInvalid where Ray is not installed; `tally` says what was done before."""
@@ -223,7 +224,7 @@ def run_on_ray(
         name = secrets.token_hex(6)
         ledger = actor.options(name=f"ledger-{name}").remote(bounds_of(settings), budget_usd)
         budget = None if budget_usd is None else partial(open_budget, ledger)
-        shared = SharedParts(partial(open_flow, ledger, processes), budget)
+        shared = SharedParts(partial(open_flow, ledger, processes), budget, give_up_seconds)
         sent = replace(job, scorer=job.scorer.sharing(shared, settings=list_shareable(settings)))
         run = RayRun(sent, job.scorer.signature, name, ray.put(shards), ray.put(output.read_keys()), ledger)
         settling = Settling(output, run)

@@ -19,7 +19,9 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 async def run(folder: Path, service: httpx.AsyncClient, *arguments: str, **variables: str) -> tuple[int, str, str]:
     url = str(service.base_url)
-    done = await asyncio.to_thread(lambda: saiten("adopt", *arguments, "--url", url, folder=folder, **variables))
+    done = await asyncio.to_thread(
+        lambda: saiten("adopt", *arguments, "--url", url, folder=folder, stdin=None, **variables)
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -39,8 +41,8 @@ async def test_a_folder_is_sent_without_its_texts(tmp_path: Path) -> None:
         assert "について教えて" not in page.text
         file = next((tmp_path / "scores").rglob("*.parquet"))
         assert (await run(tmp_path, service, str(file), "--name", "part"))[0] == 0
-        for language, words in (("ja_JP.UTF-8", "採用"), ("ko_KR.UTF-8", "채택")):
-            told = await run(tmp_path, service, "scores", "--name", "night", LC_ALL=language, LANGUAGE="")
+        for language, words in (("ja", "採用"), ("ko", "채택")):
+            told = await run(tmp_path, service, "scores", "--name", "night", SAITEN_LANGUAGE=language)
             assert words in told[1]
 
 

@@ -153,9 +153,12 @@ def test_only_row_groups_that_may_hold_a_key_are_read(tmp_path: Path, monkeypatc
     key = table.column("key")[22].as_py()
     looked: list[int] = []
     find_rows = opening.find_rows
-    monkeypatch.setattr(
-        opening, "find_rows", lambda file, group, keys: looked.append(group) or find_rows(file, group, keys)
-    )
+
+    def look(file: Any, group: int, keys: set[str]) -> dict[int, str]:
+        looked.append(group)
+        return find_rows(file, group, keys)
+
+    monkeypatch.setattr(opening, "find_rows", look)
     [(found, texts)] = read_texts(str(path), [key])
     assert (found, bool(texts["response"])) == (key, True)
     assert looked == [4]

@@ -168,3 +168,14 @@ def test_a_memory_file_system_is_read_as_a_folder_is(tmp_path: Path) -> None:
         pq.write_table(make_table(rows, rubric_of("responses")), file)
     run = read_run(open_files("memory://runs/a"), rubric_of("responses"))
     assert show(run.frame) == show(place_figures(figures_of(rows), entries_of(rows)))
+
+
+def test_responses_to_one_context_are_one_unit_where_no_dialogue_is_named(tmp_path: Path) -> None:
+    bare = [row._replace(entry=row.entry.model_copy(update={"cluster": None})) for row in make_rows("candidates", 30)]
+    run = read_run(open_files(str(store(bare, "candidates", tmp_path))), rubric_of("candidates"))
+    found: dict[str, set[int]] = {}
+    for row, cluster in zip(bare, run.frame.clusters.tolist(), strict=True):
+        if row.record is not None:
+            found.setdefault(row.entry.item, set()).add(cluster)
+    assert [len(one) for one in found.values()] == [1] * 10
+    assert len(set().union(*found.values()) - {0}) == 10

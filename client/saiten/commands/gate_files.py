@@ -24,6 +24,9 @@ from saiten.private import require_server
 
 SUFFIX = ".parquet"
 FOOTER_BYTES = 1 << 20
+MOST_LOOKED_AT = 20
+"""Files of a folder, of which some may be damaged."""
+
 MARKS = b"row_key", b"item_key"
 """Columns that only files of results have; their names stand in the footer."""
 
@@ -38,7 +41,7 @@ def are_results(written: str | None) -> bool:
         return written is not None
     path = Path(written)
     if path.is_dir():
-        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), 1))
+        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_LOOKED_AT))
     return written.lower().endswith(SUFFIX) and holds_results(path)
 
 
