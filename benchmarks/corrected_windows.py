@@ -83,9 +83,9 @@ def populate(design: WindowDesign, generator: np.random.Generator) -> Population
 
 def sample_window(design: WindowDesign, found: Population, generator: np.random.Generator) -> CorrectedSample:
     """What corrected figures of the window's run are from."""
-    probability = np.where(found.unhappy == 1, design.rates[1], design.rates[0])
-    taken = np.flatnonzero(generator.random(POPULATION) < probability)
-    judge, people, user, probability = (each[taken] for each in (found.judge, found.people, found.user, probability))
+    chances: Floats = np.where(found.unhappy == 1, design.rates[1], design.rates[0])
+    taken = np.flatnonzero(generator.random(POPULATION) < chances)
+    judge, people, user, probability = found.judge[taken], found.people[taken], found.user[taken], chances[taken]
     size = min(design.rated, len(taken))
     chance = np.full(len(taken), size / len(taken))
     drawn = generator.choice(len(taken), size, replace=False)
