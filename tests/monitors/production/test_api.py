@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 
 from saiten_server.monitors.traces.commits import name_id
 from tests.support.batches import START
-from tests.support.databases import open_sqlite
+from tests.support.databases import lay_schema, open_sqlite
 from tests.support.live import MonitorBench, make_live
 from tests.support.serving import serving
 
@@ -26,25 +27,33 @@ COUNT = 12
 async def watching(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, str, str]]:
     """A service with a monitor, whose complete window has twelve conversations, half of them sampled at a half; with
     the ids of monitor and run."""
+    url = f"sqlite+aiosqlite:///{folder / 'saiten.db'}"
+    lay_schema(url)
+    async with open_sqlite(url) as engine:  # before the service's own worker would take part
+        bench = MonitorBench(engine, project="default")
+        bench.clock.now = START - timedelta(days=3)
+        half = {"filter": {"service.version": "2"}, "rate": 0.5}
+        monitor = await bench.make(name="窓口", strata=[half])
+        for number in range(3 * COUNT):
+            at, name = bench.clock.now + timedelta(minutes=number), f"c-{number}"
+            own = {"build": "2" if number % 2 else "1", "project": "default"}
+            bench.live.close(replace(make_live(name, at=at, **own), id=name_id("default", name)))
+        await finish(bench, {f"c-{number}": 2 + number % 7 for number in range(3 * COUNT)})
     async with serving(folder, judge="lexical") as client:
-        async with open_sqlite(f"sqlite+aiosqlite:///{folder / 'saiten.db'}") as engine:
-            bench = MonitorBench(engine, project="default")
-            bench.clock.now = START - timedelta(days=3)
-            half = {"filter": {"service.version": "2"}, "rate": 0.5}
-            monitor = await bench.make(name="窓口", strata=[half])
-            for number in range(3 * COUNT):
-                at, name = bench.clock.now + timedelta(minutes=number), f"c-{number}"
-                own = {"build": "2" if number % 2 else "1", "project": "default"}
-                bench.live.close(replace(make_live(name, at=at, **own), id=name_id("default", name)))
-            await bench.work.do_round()
-            await bench.score({f"c-{number}": 2 + number % 7 for number in range(3 * COUNT)})
-            await bench.work.do_round()
-            bench.clock.move(2 * 86_400)
-            await bench.work.do_round()
         (last, *_) = [
             one for one in (await client.get(f"/v1/monitors/{monitor.id}/windows")).json()["items"] if one["sampled"]
         ]
         yield client, monitor.id, last["run"]
+
+
+async def finish(bench: MonitorBench, ratings: dict[str, float]) -> None:
+    """Scores what is sampled, and lets the window end."""
+    for _ in range(2):
+        await bench.work.do_round()
+    await bench.score(ratings)
+    await bench.work.do_round()
+    bench.clock.move(2 * 86_400)
+    await bench.work.do_round()
 
 
 async def ask(client: httpx.AsyncClient, path: str, body: dict[str, Any], status: int = 200) -> Any:
@@ -76,6 +85,40 @@ async def test_conversations_become_items_rounds_and_a_baseline(tmp_path: Path) 
         rate = 0.5 if run["metadata"]["build"] == "2" else 1.0
         chance = 3 / run["counts"]["total"]
         assert [one["inclusion"] for one in drawn] == pytest.approx([rate * chance] * 3)
+
+
+async def test_people_s_ratings_of_a_window_are_weighed_by_how_it_was_sampled(tmp_path: Path) -> None:
+    """Those who are unhappy are all sampled, and of the others a part: the mean is that of all."""
+    url = f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}"
+    lay_schema(url)
+    async with open_sqlite(url) as engine:
+        bench = MonitorBench(engine, project="default")
+        bench.clock.now = START - timedelta(days=3)
+        monitor = await bench.make(rate=0.25, strata=[{"filter": {"feedback": "down"}, "rate": 1.0}])
+        for number in range(60):
+            at, attributes = bench.clock.now, {"feedback": "down"} if number % 6 == 0 else {}
+            bench.live.close(make_live(f"c-{number}", at=at, attributes=attributes, project="default"))
+        await finish(bench, {f"c-{number}": 2.0 if number % 6 == 0 else 4.0 + number % 2 for number in range(60)})
+    async with serving(tmp_path, judge="lexical") as client:
+        opened = await ask(client, f"/v1/monitors/{monitor.id}/rounds", {"name": "全件", "items": 2000}, 201)
+        drawn = (await client.get(f"/v1/ratings/rounds/{opened['round']}/items")).json()["items"]
+        sampled = {one["position"]: one["inclusion"] for one in drawn}
+        assert {*sampled.values()} == {0.25, 1.0}
+        rated = {position: 1.0 if share == 1 else 3.0 + position % 3 for position, share in sampled.items()}
+        lines = [
+            {"evaluation": f"ev_{opened['run']}_{position}", "rater": "甲", "ratings": {"overall": value}}
+            for position, value in rated.items()
+        ]
+        content = "\n".join(map(json.dumps, lines))
+        sent = await client.post("/v1/ratings", content=content, headers={"Content-Type": "application/x-ndjson"})
+        assert sent.status_code == 200, sent.text
+        report = (await client.get(f"/v1/ratings/rounds/{opened['round']}/corrected")).json()
+        (system,) = report["systems"].values()
+        figures = system["aspects"]["overall"]
+        weighed = sum(value / sampled[at] for at, value in rated.items()) / sum(1 / share for share in sampled.values())
+        assert figures["human"]["mean"] == pytest.approx(weighed)
+        assert figures["human"]["mean"] > sum(rated.values()) / len(rated) + 0.5
+        assert figures["rated"] == len(sampled)
 
 
 async def test_a_round_of_the_worst_feeds_no_corrected_figure(tmp_path: Path) -> None:

@@ -175,7 +175,9 @@ async def test_what_is_erased_cannot_come_back(production: Production, engine: A
     assert refused.value.message.id == "conversation-not-seen"
 
 
-async def test_a_version_that_comes_in_between_is_added_to(production: Production) -> None:
+async def test_a_version_that_comes_in_between_is_added_to(
+    production: Production, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monitor = await production.watch()
     read, rivals = production.service._read_all, [["good"]]
 
@@ -184,13 +186,13 @@ async def test_a_version_that_comes_in_between_is_added_to(production: Productio
             await production.add(monitor, conversations=rivals.pop())
         return await read(*asked)
 
-    production.service._read_all = read_slowly  # type: ignore[method-assign]
+    monkeypatch.setattr(production.service, "_read_all", read_slowly)
     grown = await production.add(monitor, conversations=["bad"])
     assert (grown.version, grown.items) == (2, 2)
 
 
 async def test_an_erasure_in_between_lets_the_dataset_be_put_together_again(
-    production: Production, engine: AsyncEngine
+    production: Production, engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monitor = await production.watch()
     read, erasures = production.service._read_all, [{"conversation": "good"}]
@@ -201,7 +203,7 @@ async def test_an_erasure_in_between_lets_the_dataset_be_put_together_again(
             await TextStore(engine).erase_marked(PROJECT, erasures.pop())
         return found
 
-    production.service._read_all = read_slowly  # type: ignore[method-assign]
+    monkeypatch.setattr(production.service, "_read_all", read_slowly)
     grown = await production.add(monitor, filter={})
     assert {one["metadata"]["conversation"] for one in await production.items(grown.id)} == {"bad", "fair"}
 
