@@ -12,10 +12,18 @@ from saiten.answers import AspectSummary, Batch, Spread, Summary
 from saiten.commands import exits
 from saiten.commands.files import name_file
 from saiten.commands.fixes import print_fixes
-from saiten.commands.gate import make_progress
 from saiten.commands.gate_settings import GateSettings, make_settings, read_metadata
 from saiten.commands.items import choose_reading, read_whole, reading_options
-from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
+from saiten.commands.output import (
+    STATES,
+    TerminalTable,
+    bounds,
+    console,
+    figure,
+    make_progress,
+    open_progress,
+    print_sheet,
+)
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.core.errors import AnswerInvalid

@@ -12,9 +12,8 @@ import click
 from saiten.answers import Batch, ChoiceCounts, PositionReport, PreferenceSummary
 from saiten.commands import exits
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate import make_progress
 from saiten.commands.gate_settings import read_metadata
-from saiten.commands.output import TerminalTable, bounds, console, figure, open_progress, print_sheet
+from saiten.commands.output import TerminalTable, bounds, console, figure, make_progress, open_progress, print_sheet
 from saiten.commands.runs import Progress
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import JSON, Connection, Object, once

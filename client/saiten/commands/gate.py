@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -14,10 +13,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.progress import Progress as Bar
-from rich.progress import TaskID
 
-from saiten.answers import Batch
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.cases import GateReport
@@ -25,21 +21,17 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.markdown import GATE_VERDICTS
-from saiten.commands.output import open_progress
+from saiten.commands.output import make_progress, open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.connection import Object
 from saiten.core.errors import SignatureMismatch
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
-from saiten.core.wording import name_run
 from saiten.reading import read
 
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
-
-TELL_SECONDS = 30.0
-"""Between two lines about the progress of a run, where standard error is not a terminal."""
 
 
 class GateUsage(click.UsageError):
@@ -353,33 +345,6 @@ def run(job: GateJob) -> Object:
                 err=True,
             )
         raise click.exceptions.Exit(exits.COULD_NOT_RUN) from None
-
-
-def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
-    """Shows the progress of each batch as a bar; without a terminal as a line from time to time, so that the log of a
-    CI distinguishes a slow run from one that hangs."""
-    lines: dict[str, TaskID] = {}
-    begun_at: dict[str, float] = {}
-    reported_at: dict[str, float] = {}
-
-    def show_progress(batch: Batch) -> None:
-        name, total = name_run(batch), batch.counts.total
-        done = total - batch.counts.queued
-        if batch.id not in lines:
-            lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)
-        bar.update(lines[batch.id], completed=done)
-        now = clock()
-        last = reported_at.get(batch.id)
-        ended = batch.status == "completed"
-        due = not ended if last is None else ended or now - last >= TELL_SECONDS
-        if bar.disable and due:
-            begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
-            took = tell(" in {seconds:.1f} s", seconds=now - begun) if ended else ""
-            click.echo(
-                tell("scoring {name}: {done} of {total}{took}", name=name, done=done, total=total, took=took), err=True
-            )
-
-    return show_progress
 
 
 def write_reports(*wanted: tuple[str | None, Callable[[], str]]) -> None:
