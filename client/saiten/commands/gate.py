@@ -195,17 +195,14 @@ def command(
     3: could not run; 130: interrupted.
     """
     if pairwise:
-        files = {"junit": junit, "markdown": markdown}
-        judge_pairs(options, judge_kind, files, preferences=preferences, max_loss=max_loss, as_json=as_json)
+        asked = {**options, "preferences": preferences, "max_loss": max_loss, "junit": junit, "markdown": markdown}
+        judge_pairs(asked, judge_kind, as_json=as_json)
     if preferences is not None or max_loss is not None:
         raise click.UsageError(tell("--preferences and --max-loss go with --pairwise"))
     from saiten.commands.gating import GateJob
 
     given = {key: value for key, value in options.items() if value is not None}
-    if maps:
-        given["map"] = choose_reading(None, maps, None).mapping
-    if wheres:
-        given["where"] = choose_reading(None, (), None, wheres).where
+    given |= read_choices(maps, wheres)
     if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
@@ -222,29 +219,41 @@ def command(
     answer = run(job)
     report = read(GateReport, answer)
     recorded = record is not None and report.verdict == "pass"
-    try:
-        from saiten.commands.junit import write_junit
-        from saiten.commands.markdown import write_markdown
+    from saiten.commands.junit import write_junit
+    from saiten.commands.markdown import write_markdown
 
+    try:
         # First, because a CI collects these files even where standard output is closed.
         write_reports((junit, partial(write_junit, report)), (markdown, partial(write_markdown, report)))
     finally:
         show(answer, report, as_json=as_json, recorded=recorded)
     if record is not None and recorded:
-        told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(record))
-        # Of a file of several builds the next one is to be taken, and not all.
-        told += "".join(f" --where {quote(column)}=…" for column in settings.where)
-        click.echo(printable(told), err=True)
+        tell_recorded(record, settings)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+
+
+def read_choices(maps: tuple[str, ...], wheres: tuple[str, ...]) -> dict[str, Any]:
+    """What of a file is read, where that is said."""
+    found: dict[str, Any] = {}
+    if maps:
+        found["map"] = choose_reading(None, maps, None).mapping
+    if wheres:
+        found["where"] = choose_reading(None, (), None, wheres).where
+    return found
+
+
+def tell_recorded(path: str, settings: GateSettings) -> None:
+    """Says how to compare with the baseline that was written there."""
+    told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(path))
+    # Of a file of several builds the next one is to be taken, and not all.
+    told += "".join(f" --where {quote(column)}=…" for column in settings.where)
+    click.echo(printable(told), err=True)
 
 
 def judge_pairs(
     options: Mapping[str, Any],
     judge_kind: str | None,
-    files: Mapping[str, str | None],
     *,
-    preferences: str | None,
-    max_loss: float | None,
     as_json: bool,
 ) -> NoReturn:
     """Writes and prints the verdict by preferences, and exits with it."""
@@ -261,20 +270,20 @@ def judge_pairs(
         candidate=options["candidate"],
         baseline=options["baseline"],
         url=options["url"],
-        preferences=preferences,
+        preferences=options["preferences"],
         alpha=0.05 if options["alpha"] is None else options["alpha"],
-        max_loss=0.05 if max_loss is None else max_loss,
+        max_loss=0.05 if options["max_loss"] is None else options["max_loss"],
         budget_usd=options["budget_usd"],
         name=options["name"],
         path=options["path"],
         judge=judge_kind,
         ci=is_ci(os.environ),
     )
-    require_writable(files.values())
+    require_writable((options["junit"], options["markdown"]))
     found = asyncio.run(run_pairwise(job))
     write_reports(
-        (files["junit"], partial(write_pairwise_junit, found, job)),
-        (files["markdown"], partial(write_pairwise_markdown, found, job)),
+        (options["junit"], partial(write_pairwise_junit, found, job)),
+        (options["markdown"], partial(write_pairwise_markdown, found, job)),
     )
     if as_json:
         click.echo(escape_controls(json.dumps(vars(found), ensure_ascii=False, indent=2)))

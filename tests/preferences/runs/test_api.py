@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from saiten.core.messages import Message
 from tests.support.fake_deepl import KEY, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.fake_provider_batch import FakeProviderBatch
@@ -190,6 +191,10 @@ async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         for body, status, code in bad:
             found = await client.post("/v1/preference-runs", json=body)
             assert (found.status_code, found.json()["code"]) == (status, code), (body, found.text)
+        unfit = await client.post("/v1/preference-runs", json={"runs": [one, apart]}, headers={"Accept-Language": "ko"})
+        reasons = [Message(one["code"], **one["values"]) for one in unfit.json()["values"]["reasons"]]
+        assert {reason.id for reason in reasons} == {"left-out-contexts", "left-out-alone"}
+        assert all(reason.say("ko") in unfit.json()["detail"] for reason in reasons)
         assert (await client.get("/v1/preference-runs")).json()["items"] == []
         assert fake.requests == []
         allowed = await finish(client, {"runs": [one, explained], "allow_signature_mismatch": True})
