@@ -46,7 +46,11 @@ class ScoreReceiver(ThreadedServer):
 
         super().__init__(Handler)
 
-    def sessions(self) -> set[str]:
+    def wait_for(self, sessions: int, made: Site) -> None:
+        """Until scores of so many conversations have come."""
+        wait_until(lambda: len(self._sessions()) >= sessions, LIMIT_SECONDS, "sending", made.log)
+
+    def _sessions(self) -> set[str]:
         return {body["sessionId"] for body in [*self.bodies]}
 
 
@@ -104,7 +108,7 @@ def test_killed_workers_lose_no_conversation_and_score_none_twice(
             wait_until(lambda: made.judge.stats()["requests"] >= 2, LIMIT_SECONDS, "judging", made.log)
             replace_worker(made)
             for sent in (3, 12):
-                wait_until(lambda least=sent: len(receiver.sessions()) >= least, LIMIT_SECONDS, "sending", made.log)
+                receiver.wait_for(sent, made)
                 replace_worker(made)
             wait_until(lambda: is_done(made, place), LIMIT_SECONDS, "all is sent", made.log, pause=1)
             check(made, place, receiver.bodies)
