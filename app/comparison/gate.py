@@ -33,7 +33,6 @@ from saiten_server.comparison.differences import (
     compare_closely,
     cover,
     find_best,
-    find_effective,
     find_mean,
     find_reached,
     judge_measure,
@@ -819,7 +818,7 @@ class Minimum:
     @property
     def seen(self) -> float:
         """Of how many dialogues it is told what none of them shows: with weights, what they are worth (Kish)."""
-        return self.units if self.weights is None else find_effective(self.sums[1])
+        return self.units if self.weights is None else resampling.find_effective(self.sums[1])
 
     @property
     def turns(self) -> float:

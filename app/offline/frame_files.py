@@ -122,6 +122,7 @@ def describe_figures(figures: ResultFigures) -> dict[str, Any]:
         "context_key": None if figures.context is None else key_of(figures.context),
         "similarity": figures.similarity,
         "spread": figures.spread,
+        "probability": figures.probability,
         "system_turns": None if faulty is None else faulty.system_turns,
         "faults": None if faulty is None else COMPACT.encode(faulty.found),
     }

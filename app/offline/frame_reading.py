@@ -28,7 +28,7 @@ from saiten_server.offline.opened_files import FrameFiles
 from saiten_server.runs.frame import Floats, Integers, Label, LoadedColumns, RunFrame, kind_of, make_frame
 from saiten_server.runs.store.frames import read_label
 from saiten_server.runs.store.rows import codes_of, enclose
-from saiten_server.runs.summary import MeasureKey
+from saiten_server.runs.summary import LEAST_PROBABILITY, MeasureKey
 
 MOST_VALUES = 10_000
 """Different statuses, systems, reasons and so on: of a run there are a few dozen."""
@@ -121,6 +121,7 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         candidates=rows.numbers("candidate", -1, np.int32),
         similarity=rows.numbers("similarity", np.nan, np.float64),
         spread=rows.numbers("spread", np.nan, np.float32),
+        probability=read_probabilities(rows),
         label=label,
         fault=fault,
     )
@@ -161,6 +162,16 @@ def find_kept(files: FrameFiles) -> Integers | None:
     del ordered
     first: Integers = np.sort(np.unique(hashed, return_index=True)[1])
     return first
+
+
+def read_probabilities(rows: Rows) -> Floats:
+    """With which each result's conversation was sampled, 1 where none was, shape (n,). Raises InvalidRequest for what
+    is no probability."""
+    found: Floats = rows.numbers("probability", 1.0, np.float64)
+    wrong = np.flatnonzero(~((found >= LEAST_PROBABILITY) & (found <= 1)))
+    if len(wrong):
+        raise InvalidRequest(Message("frame-probability-invalid", place=rows.place(int(wrong[0]))))
+    return found
 
 
 def read_faults(rows: Rows) -> tuple[list[FaultyTurns | None], Integers]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.reports import AspectPairs, Decorrelated, Decorrelation, Dependency, HierarchyReport
-from saiten_server.stats.observations import Floats, Integers, Mask, Observations
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, refuse_uneven
 from saiten_server.stats.statistics import (
     SUM_ROUNDING,
     PairTests,
@@ -41,6 +41,7 @@ def find_hierarchy(
     decorrelation where either is missing. Raises InvalidRequest for an `alpha` that is not between 0 and 1, and for
     more systems, aspects and items than could be compared in a minute.
     """
+    refuse_uneven(observations)
     refuse_many(len(observations.systems), len(observations.ratings))
     refuse_wide(len(observations.ratings), observations.units)
     means = {name: settled_means(observations, column) for name, column in observations.ratings.items()}

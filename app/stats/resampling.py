@@ -129,6 +129,11 @@ def find_quantile(freedom: float, alpha: float) -> float:
     return float(stdtrit(freedom, 1 - alpha / 2))
 
 
+def find_effective(counts: Floats) -> float:
+    """How many clusters of one size these are worth (Kish)."""
+    return float(counts.sum() ** 2 / (counts @ counts))
+
+
 def estimate_mean(
     sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05
 ) -> IntervalEstimate:

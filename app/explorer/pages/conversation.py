@@ -161,11 +161,11 @@ async def compute_reading(container: Container, project: str, batch_id: str, cod
 
     talks = []
     async for frame in read_frames(container.batches.store, project, batch_id):
-        for number in frame.fault.tolist():
+        for number, probability in zip(frame.fault.tolist(), frame.probability.tolist(), strict=True):
             faulty = frame.faults[number]
             turns = faulty and faulty.turns_of(code)
             if faulty is not None and turns is not None:
-                talks.append(ConversationTurns(faulty.system_turns, turns))
+                talks.append(ConversationTurns(faulty.system_turns, turns, probability))
     return await asyncio.to_thread(read_turns, talks)
 
 

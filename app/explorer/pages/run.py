@@ -514,7 +514,9 @@ def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> C
     return CorrelationCell(value, reason, shade)
 
 
-def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
+def correlate_results(
+    names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int, float | None]]
+) -> Correlations:
     """Correlations between aspects, from patterns of ratings with their counts. It loads numpy and scipy,
     which takes a second, so run it in a thread."""
     from saiten_server.stats.correlation import correlate_patterns
