@@ -244,13 +244,13 @@ def split_systems(observations: Observations, aspects: Collection[str]) -> list[
     if observations.dialogue is not None:
         # The number of none is −1, and the key of none 0.
         dialogues[observations.unit] = observations.dialogue + 1
-    sampled = None if observations.sampled is None else observations.means(observations.sampled)
+    drawn = observations.sampled
+    sampled = np.ones(observations.units) if drawn is None else observations.means(drawn)
     runs = []
     for number, name in enumerate(observations.systems):
         own = np.flatnonzero(observations.unit_system == number)
         values = {key: column[own] for key, column in means.items()}
         items = observations.unit_item[own] + 1
-        drawn = {} if sampled is None else {"probability": sampled[own]}
-        frame = make_frame(len(own), values, items=items, clusters=dialogues[own], **drawn)
+        frame = make_frame(len(own), values, items=items, clusters=dialogues[own], probability=sampled[own])
         runs.append(ComparedRun(name, frame, len(own), {}, {}, tuple(aspects)))
     return runs
