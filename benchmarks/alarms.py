@@ -2,7 +2,7 @@
 
     python -m benchmarks.alarms [--lives 2000]
 
-Prints the figures of docs/monitors.md. A life is 30 days after a reference of 14, with 200 scored conversations a day and
+Prints the figures of docs/monitors.md. A life is 30 days after a reference of 14, 200 scored conversations a day and
 a weekly season; it is looked at after every fifth conversation, 1,200 times. Ratings on 1 to 5 come from a normal value
 of standard deviation 1 by conversation; faulty turns from a share that differs between conversations, so that those of
 one conversation are not independent. With strata, a tenth of the conversations is worse and sampled ten times as often,

@@ -181,7 +181,8 @@ class ResultBrowser:
         if len(rows) > most:
             return None
         held = [row for row in rows if row[0]]
-        alike = len({ends for row in held for ends in row[2:4]}) < 2
+        # A failure has no value, and was sampled like anything else.
+        alike = len({end for row in held if any(one is not None for one in row[4:]) for end in row[2:4]}) < 2
         return [
             (tuple(values.get(batch.columns.get(name, "")) for name in measures), row[0], None if alike else row[1])
             for row in held
