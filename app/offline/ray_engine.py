@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ SHARD_ROWS = 2_000
 """Rows that a process is given at once, if a row group has no more."""
 
 SHARDS_A_PROCESS = 4
+CONNECT_SECONDS = 10.0
 
 
 class RunLedger:
@@ -282,6 +284,17 @@ def score_shards(run: RayRun, count: int, processes: int) -> Iterator[dict[str, 
         raise SaitenError(Message("offline-engine-failed", reason=explain(error))) from error
 
 
+def require_reachable(address: str | None) -> None:
+    """Raises SaitenError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    host, separator, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not separator or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise SaitenError(Message("offline-engine-failed", reason=f"{address}: {explain(error)}")) from error
+
+
 @contextmanager
 def opened_ray(address: str | None, workers: int | None) -> Iterator[Any]:
     """Ray, connected to the cluster at the address, or to one of its own that ends with the block. It sends nothing to
@@ -292,6 +305,7 @@ def opened_ray(address: str | None, workers: int | None) -> Iterator[Any]:
         import ray
     except ImportError as error:
         raise SettingsInvalid(Message("offline-ray-missing")) from error
+    require_reachable(address)
     own = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
         ray.init(address=address or "local", namespace=NAMESPACE, log_to_driver=False, logging_level="error", **own)

@@ -82,8 +82,8 @@ def run(
     scorer = Scorer(rubric, **more)
     job = Job(scorer, InputFile(str(source), scorer.rubric.unit), str(output))
     try:
-        bounds = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds}
-        run_here(job, job.source.list_blocks(), tally, lambda: None, **bounds)
+        blocks = job.source.list_blocks()
+        run_here(job, blocks, tally, lambda: None, budget_usd=budget_usd, give_up_seconds=give_up_seconds)
     finally:
         scorer.close()
     return tally
@@ -361,7 +361,8 @@ def test_what_fails_halfway_keeps_what_is_finished(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("saiten_server.offline.parts.FLUSH_ROWS", 5)
     write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(40)])
     filesystem = fsspec.filesystem("memory")
-    pipe_file, written = type(filesystem).pipe_file, []
+    pipe_file = type(filesystem).pipe_file
+    written: list[str] = []
 
     def expire(self: Any, path: str, content: bytes, **more: Any) -> None:
         if len(written) == 4:
