@@ -31,8 +31,8 @@ EXTRAS := metrics,postgres,tracing,bench,dev
 UV := UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv --quiet pip install --python $(BIN)/python
 $(VENV)/.all: $(VENV)/bin/python pyproject.toml client/pyproject.toml constraints.txt
 	@echo "Installing Saiten with developer tools, PostgreSQL and BERTScore into $(VENV) (PyTorch is large) …"
-	@{ $(PIP) install uv -c constraints.txt && $(UV) -e client -e '.[$(EXTRAS),bertscore]' -c constraints.txt; } \
-		|| $(PIP) install -e client -e '.[$(EXTRAS),bertscore]' -c constraints.txt \
+	@{ $(PIP) install uv -c constraints.txt && $(UV) -e client -e '.[$(EXTRAS),bertscore,judge]' -c constraints.txt; } \
+		|| $(PIP) install -e client -e '.[$(EXTRAS),bertscore,judge]' -c constraints.txt \
 		|| { $(PIP) install -e client -e '.[$(EXTRAS)]' -c constraints.txt \
 		&& echo "install: the bertscore extra does not install here; blended values stay null"; }
 	@touch $(VENV)/.core $@

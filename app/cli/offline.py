@@ -33,6 +33,7 @@ MOST_TOLD = 20
 @click.argument("arguments", metavar="[plan] INPUT OUTPUT", nargs=-1, required=True)
 @click.option("--rubric", metavar="ID", required=True, help="Rubric of every row, or ID@VERSION.")
 @click.option("--model", metavar="NAME", help="The judge model; default: the settings'.")
+@click.option("--judge-model", metavar="FOLDER", help="A model in this process judges, and no service is called.")
 @click.option("--samples", type=click.IntRange(1, 16), default=1, show_default=True, help="Judgements of a row.")
 @click.option(
     "--path",
@@ -69,6 +70,7 @@ MOST_TOLD = 20
 def command(
     arguments: tuple[str, ...],
     rubric: str,
+    judge_model: str | None,
     texts: bool,
     engine: str,
     address: str | None,
@@ -105,13 +107,19 @@ def command(
         raise click.UsageError(tell("give INPUT and OUTPUT, or plan, INPUT and OUTPUT"))
     if engine != "ray" and (address or workers):
         raise click.UsageError(tell("--address and --workers are of --engine ray"))
+    if judge_model and (judge["model"] or limit_calls_per_minute or limit_tokens_per_minute or budget_usd is not None):
+        raise click.UsageError(
+            tell("--judge-model calls no service: it has no --model, no limits a minute and no budget")
+        )
     source_url, output_url = arguments[-2:]
-    limits = {
+    wanted = {
         "judge_concurrency": concurrency,
         "judge_requests_per_minute": limit_calls_per_minute,
         "judge_tokens_per_minute": limit_tokens_per_minute,
+        "judge": "local" if judge_model else None,
+        "judge_folder": judge_model,
     }
-    given = {name: value for name, value in limits.items() if value is not None}
+    given = {name: value for name, value in wanted.items() if value is not None}
     try:
         job, settings = open_job(source_url, output_url, rubric, judge, given, texts=texts)
         if only_plan:
@@ -237,12 +245,16 @@ def print_plan(plan: OfflinePlan, *, as_json: bool) -> None:
         "tokens": tell("by the limit of tokens"),
         "concurrency": tell("at {seconds:g} s a call", seconds=plan.seconds_per_call),
     }
-    cost = tell("of unknown cost") if plan.cost_usd is None else f"USD {plan.cost_usd:,.2f}"
+    tokens = {"calls": plan.calls, "tokens": tokens_of(plan)}
+    spent = tell("{calls:,} judge calls, {tokens:,} tokens", **tokens)
+    if plan.cost_usd != 0:
+        cost = tell("of unknown cost") if plan.cost_usd is None else f"USD {plan.cost_usd:,.2f}"
+        spent = tell("{calls:,} judge calls, {tokens:,} tokens, {cost}", **tokens, cost=cost)
     for text in (
         tell("{n:,} rows ({exact}), {fresh:,} of them new", n=plan.rows, exact=exact, fresh=plan.new_rows),
         *([tell("{n:,} rows are no items", n=plan.unusable_rows)] if plan.unusable_rows else []),
         *([tell("{n:,} files cannot be read", n=plan.unreadable_blocks)] if plan.unreadable_blocks else []),
-        tell("{calls:,} judge calls, {tokens:,} tokens, {cost}", calls=plan.calls, tokens=tokens_of(plan), cost=cost),
+        spent,
         tell("{hours:.1f} hours, {bound}", hours=plan.hours, bound=bounds[plan.bound]),
         tell("results go into {folder}", folder=f"signature={plan.signature}"),
     ):

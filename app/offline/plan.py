@@ -13,6 +13,7 @@ from saiten_server.offline.inputs import Block, BlockUnreadable, InputFile, RowC
 from saiten_server.offline.parts import KeyIndex
 from saiten_server.offline.running import Job
 from saiten_server.platform.settings import Settings
+from saiten_server.providers import registry
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 
 MOST_PLANNED = 50_000
@@ -96,6 +97,8 @@ def find_bound(
     found: list[tuple[float, Literal["calls", "tokens", "concurrency"]]] = [
         (calls * seconds_per_call / settings.judge_concurrency / 3600, "concurrency")
     ]
+    if registry.find_judge(settings).in_process:
+        return max(found)
     if settings.judge_requests_per_minute:
         found.append((calls / settings.judge_requests_per_minute / 60, "calls"))
     if settings.judge_tokens_per_minute:

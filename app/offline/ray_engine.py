@@ -29,6 +29,7 @@ from saiten_server.offline.scorer import SECRETS, SharedParts
 from saiten_server.offline.shared_flow import FlowLedger, SharedFlowState
 from saiten_server.platform.flow_state import Demand, FlowLimits, FlowState, Grant, Report
 from saiten_server.platform.settings import Settings, read_settings
+from saiten_server.providers import registry
 
 NAMESPACE = "saiten"
 SHARD_ROWS = 2_000
@@ -219,7 +220,10 @@ def run_on_ray(
     output.settle()
     settings = read_settings(**job.scorer.settings)
     with opened_ray(address, workers) as ray:
-        processes = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        resources = ray.cluster_resources()
+        # A judge in the process takes a GPU of its own where the cluster has any.
+        gpus = int(resources.get("GPU", 0)) if registry.find_judge(settings).in_process else 0
+        processes = workers or gpus or max(1, int(resources.get("CPU", 1)))
         shards = cut_shards(blocks, processes)
         processes = max(1, min(processes, len(shards)))
         actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(RunLedger)
@@ -230,7 +234,7 @@ def run_on_ray(
         sent = replace(job, scorer=job.scorer.sharing(shared, settings=list_shareable(settings)))
         run = RayRun(sent, job.scorer.signature, name, ray.put(shards), ray.put(output.read_keys()), ledger)
         settling = Settling(output, run)
-        for told in score_shards(run, len(shards), processes):
+        for told in score_shards(run, len(shards), processes, gpus_each=min(1.0, gpus / processes)):
             one = read_tally(told)
             tally.merge(one)
             settling.take(told["shard"], one.scored)
@@ -261,8 +265,8 @@ class Settling:
             self._shards, self._rows = [], 0
 
 
-def score_shards(run: RayRun, count: int, processes: int) -> Iterator[dict[str, Any]]:
-    """What `ShardScorer` tells of each shard, as they are done."""
+def score_shards(run: RayRun, count: int, processes: int, *, gpus_each: float = 0.0) -> Iterator[dict[str, Any]]:
+    """What `ShardScorer` tells of each shard, as they are done. Each process has so many GPUs, or a part of one."""
     import ray.data
     from ray.exceptions import RayError
 
@@ -276,7 +280,9 @@ def score_shards(run: RayRun, count: int, processes: int) -> Iterator[dict[str, 
         max_concurrent_calls_per_actor=2,
         enable_true_multi_threading=True,
     )
-    scored = numbers.map_batches(ShardScorer, fn_constructor_args=(run,), batch_size=1, compute=pool, num_cpus=1)
+    scored = numbers.map_batches(
+        ShardScorer, fn_constructor_args=(run,), batch_size=1, compute=pool, num_cpus=1, num_gpus=gpus_each or None
+    )
     try:
         for row in scored.iter_rows():
             yield json.loads(row["tally"])

@@ -36,7 +36,7 @@ def describe_settings(options: BatchOptions, rubric: Rubric, settings: Settings)
         "digest": rubric.digest,
         "prompts": [] if judge.baseline else list_prompts(options, rubric),
         "judge": judge.name,
-        "model": None if judge.baseline else options.judge.model or settings.judge_model,
+        "model": None if judge.baseline else judge.identify(settings) or options.judge.model or settings.judge_model,
         "options": options.judge.model_dump(mode="json", exclude={"model"}),
         "lenient": settings.judge_lenient,
         "extra": settings.judge_extra,

@@ -119,6 +119,17 @@ class Settings(BaseSettings):
         description="with SAITEN_JUDGE=relay: the folder where questions are written and answers are read;"
         " `saiten judges run --judge relay:FOLDER` sets it",
     )
+    judge_folder: Name = Field(
+        default=None,
+        description="with SAITEN_JUDGE=local: the folder of the model, as `transformers` saves it; see local-judge.md",
+    )
+    judge_device: Name = Field(
+        default=None,
+        description="with SAITEN_JUDGE=local: cpu, cuda or another that PyTorch knows; default: cuda if any",
+    )
+    judge_precision: Literal["bfloat16", "float16", "float32"] = Field(
+        default="bfloat16", description="with SAITEN_JUDGE=local: the precision of the model's weights"
+    )
     # Not `Secret`: a key that is set but empty is a lost secret, and `check_judge` says so.
     openai_api_key: SecretStr | None = Field(
         default=None,
@@ -162,7 +173,8 @@ class Settings(BaseSettings):
     judge_concurrency: int = Field(
         default=32,
         ge=1,
-        description="judge calls in flight at most: in this process, or with REDIS_URL in all together",
+        description="judge calls in flight at most: in this process, or with REDIS_URL in all together; with"
+        " SAITEN_JUDGE=local how many the model of a process answers at once",
     )
     judge_requests_per_minute: Annotated[int | None, Optional] = Field(
         default=None, ge=1, description="the judge's rate limit; what its `x-ratelimit-*` headers say tightens it"

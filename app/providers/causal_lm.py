@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from saiten.core.messages import Message
-from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
+from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, find_window, loading
 from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 
-# Names under which configurations state the number of positions, in order of precedence
-LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
 Ids = Sequence[int]
 
 
@@ -46,16 +44,6 @@ def fit_window(start: Ids, question: Ids, response: Ids, window: int) -> TokenWi
     if first >= len(ids):
         raise MetricUnavailable(Message("language-model-one-token"))
     return TokenWindow(ids, first, truncated=len(kept) < len(response) or len(asked) < len(question))
-
-
-def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
-    """How many tokens are read at most: the model's positions, else what the tokenizer states; never above
-    `max_tokens`, which bounds the memory that one text takes."""
-    inner = config.get_text_config()
-    positions = (getattr(inner, name, None) for name in LENGTHS)
-    stated = next((number for number in positions if isinstance(number, int) and number > 0), None)
-    # transformers writes 1e30 where a tokenizer states no length.
-    return int(min(stated or tokenizer.model_max_length, max_tokens))
 
 
 SEPARATOR = "\n"  # Between question and response; it belongs to the question and is not scored

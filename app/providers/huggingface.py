@@ -1,4 +1,4 @@
-"""Finds, loads and runs Hugging Face models in a thread, for the encoder and the language model.
+"""Finds, loads and runs Hugging Face models in a thread, for the encoder, the language model and the local judge.
 
 PyTorch is imported only when a model is loaded.
 """
@@ -21,6 +21,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from saiten.core.messages import Message
+from saiten_server.core.errors import SettingsInvalid
 from saiten_server.providers.ports import EncoderUnavailable, MetricUnavailable
 
 
@@ -60,12 +61,13 @@ def _read(path: Path) -> str:
 @dataclass(frozen=True)
 class ModelKind:
     """A kind of model. `noun` names it in messages, and `unavailable` is raised if it cannot be loaded. It needs
-    `packages`, which the extra `bertscore` installs; `purpose` says what for."""
+    `packages`, which the `extra` installs; `purpose` says what for."""
 
     noun: Message
     purpose: Message
     packages: tuple[str, ...]
-    unavailable: type[EncoderUnavailable] | type[MetricUnavailable]
+    unavailable: type[EncoderUnavailable] | type[MetricUnavailable] | type[SettingsInvalid]
+    extra: str = "bertscore"
 
     def find_missing(self) -> list[str]:
         """The packages that are not installed. Imports nothing."""
@@ -74,8 +76,10 @@ class ModelKind:
     def require_installed(self) -> None:
         """Raises `unavailable` if the extra is not installed. Imports nothing."""
         if missing := self.find_missing():
-            reason = Message("model-packages-missing", purpose=self.purpose, names=", ".join(missing))
-            raise self.unavailable(reason)
+            names = ", ".join(missing)
+            raise self.unavailable(
+                Message("model-packages-missing", purpose=self.purpose, extra=self.extra, names=names)
+            )
 
     def explain(self, shown: str, error: Exception) -> Message:
         """Why the model named `shown` could not be loaded, in one sentence without a path."""
@@ -83,9 +87,16 @@ class ModelKind:
             # transformers begins such messages with an empty line.
             said = next((line for line in str(error).splitlines() if line.strip()), "the log says which")
             return Message("model-needs-package", noun=self.noun, name=shown, package=error.name or said)
-        if isinstance(error, MemoryError):
+        if is_out_of_memory(error):
             return Message("model-too-large", noun=self.noun, name=shown)
         return Message("model-not-loaded", noun=self.noun, name=shown, error=type(error).__name__)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a GPU. PyTorch has an error of its own for the latter, and none for
+    the former."""
+    named = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and named)
 
 
 _BESIDE_THE_POINT = frozenset({".md", ".h5", ".msgpack", ".onnx", ".ot"})  # Suffixes of files that are never loaded
@@ -139,6 +150,20 @@ def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Sour
     if not cached:
         _ask_hub(kind, name, hub_timeout_seconds)
     return Source(name, None, local=cached)
+
+
+# Names under which configurations state the number of positions, in order of precedence
+LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "n_ctx")
+
+
+def find_window(config: Any, tokenizer: Any, max_tokens: int) -> int:
+    """How many tokens are read at most: the model's positions, else what the tokenizer states; never above
+    `max_tokens`, which bounds the memory that one text takes."""
+    inner = config.get_text_config()
+    positions = (getattr(inner, name, None) for name in LENGTHS)
+    stated = next((number for number in positions if isinstance(number, int) and number > 0), None)
+    # transformers writes 1e30 where a tokenizer states no length.
+    return int(min(stated or tokenizer.model_max_length, max_tokens))
 
 
 def digest_folder(folder: Path) -> str:

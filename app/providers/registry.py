@@ -47,7 +47,9 @@ class JudgeProvider:
     A `baseline` rates without a language model, costs nothing, and is used if no other judge is wanted. `check` raises
     SettingsInvalid if the settings do not suffice. `preload` names modules that take long to import and that only calls
     need. `open_batches` opens the provider's own batch mode, or returns None if the settings do not allow it. `locate`
-    gives the host that is called; None for a judge that calls none, or only its usual one."""
+    gives the host that is called; None for a judge that calls none, or only its usual one. One that runs `in_process`
+    has a GPU where there is one, and no limit of calls. `identify` names the model with all that its replies depend on;
+    None where the settings or the request name it."""
 
     name: str
     open: OpenJudge
@@ -57,6 +59,8 @@ class JudgeProvider:
     preload: tuple[str, ...] = ()
     open_batches: Callable[[Settings], BatchProvider | None] = lambda _: None
     locate: Callable[[Settings], str | None] = lambda _: None
+    in_process: bool = False
+    identify: Callable[[Settings], str | None] = lambda _: None
 
     def describe(self, settings: Settings) -> str:
         """The judge's name, with its host if there is one to name."""

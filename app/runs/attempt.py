@@ -182,10 +182,11 @@ PAUSING = (
     errors.TranslatorQuotaExhausted,
     errors.TranslatorUnauthorized,
     errors.TranslatorNotConfigured,
+    errors.SettingsInvalid,
     errors.UnknownRubric,
     errors.RubricNotSupported,
 )
-"""Errors that every other candidate would meet too, until a person acts. The last three mean that this worker is
+"""Errors that every other candidate would meet too, until a person acts. The last four mean that this worker is
 configured differently from the service that accepted the batch."""
 
 WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)  # temporary errors

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saiten_server.providers.causal_lm import CausalLM, LanguageModelChoice, LoadedModel, find_window, fit_window
+from saiten_server.providers.causal_lm import CausalLM, LanguageModelChoice, LoadedModel, fit_window
+from saiten_server.providers.huggingface import find_window
 from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 from tests.support.encoders import edit_config
 from tests.support.faults import words

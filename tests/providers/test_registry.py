@@ -64,7 +64,7 @@ def test_lexical_may_be_chosen_although_there_is_a_key(monkeypatch: pytest.Monke
 def test_an_unknown_judge_is_named_with_the_one_that_is_near() -> None:
     with pytest.raises(SettingsInvalid, match=r"^SAITEN_JUDGE: there is no judge lexcal \(is lexical meant\?\)"):
         find_judge(Settings(judge="lexcal"))
-    with pytest.raises(SettingsInvalid, match=r"no judge g\s?pt; known: lexical, openai"):
+    with pytest.raises(SettingsInvalid, match=r"no judge g\s?pt; known: lexical, local, openai"):
         find_judge(Settings(judge="g\npt"))
 
 
@@ -103,7 +103,7 @@ def test_one_module_with_one_decorated_function_adds_a_judge(tmp_path: Path, mon
     monkeypatch.delitem(sys.modules, "saiten_server.providers.mine", raising=False)
     registry.load_providers.cache_clear()
     try:
-        assert judge_names() == ["lexical", "mine", "openai", "relay"]
+        assert judge_names() == ["lexical", "local", "mine", "openai", "relay"]
         assert find_judge(Settings(judge="mine")).open(Settings(), None, None) == "my judge"  # type: ignore[arg-type, comparison-overlap]
         assert find_judge(Settings(model="mine-1")).name in {"mine", "openai"}
     finally:

@@ -47,6 +47,34 @@ def save_llama(folder: Path, seed: int = 2) -> Path:
     return save(tokenizer, LlamaForCausalLM(config), folder)
 
 
+CHAT_TEMPLATE = """{%- for message in messages %}<{{ message.role }}>
+{{ message.content }}
+{% endfor %}{%- if add_generation_prompt %}<assistant>
+{% endif %}"""
+LONG_WINDOW = 32_768
+
+
+def save_judge(folder: Path, seed: int = 4, *, template: str | None = CHAT_TEMPLATE, window: int = LONG_WINDOW) -> Path:
+    """Llama with a chat template and a window that prompts fit into, byte by byte. What it says is random."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = build_bytes(window)
+    tokenizer.chat_template = template
+    seed_torch(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=window,
+        bos_token_id=0,
+        eos_token_id=0,
+        initializer_range=0.3,
+    )
+    return save(tokenizer, LlamaForCausalLM(config), folder)
+
+
 def save_masked(folder: Path, seed: int = 3) -> Path:
     """BERT, which transformers loads as a causal language model with no more than a warning."""
     from transformers import BertConfig, BertForMaskedLM

@@ -1,5 +1,5 @@
 """The judge `openai`: OpenAI-compatible endpoints with retries, negotiated parameters, prices and batch mode; and the
-judge `relay`, which asks the same questions by files."""
+judges `relay` and `local`, which ask the same questions by files and of a model in this process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from saiten_server.providers.registry import judge
 if TYPE_CHECKING:
     from saiten_server.platform.settings import Settings
     from saiten_server.providers.call_cache import CachedCalls
+    from saiten_server.providers.chat_model import ChatModelChoice
     from saiten_server.providers.flow_control import FlowControl
     from saiten_server.providers.ports import BatchProvider, Judge
 
@@ -102,3 +103,39 @@ def open_relay(settings: Settings, calls: CachedCalls, flow: FlowControl) -> Jud
         flow=flow,
     )
     return opened.relay(RelayFolder(Path(settings.relay_folder or "")))
+
+
+def choose_model(settings: Settings) -> ChatModelChoice:
+    """The model in SAITEN_JUDGE_FOLDER. Raises SettingsInvalid without a folder."""
+    from saiten_server.providers.chat_model import ChatModelChoice
+
+    if settings.judge_folder is None:
+        raise SettingsInvalid(Message("local-judge-folder-missing"))
+    return ChatModelChoice(name=settings.judge_folder, device=settings.judge_device, precision=settings.judge_precision)
+
+
+def check_local(settings: Settings) -> None:
+    """Raises SettingsInvalid where the model or what it needs is missing. Loads nothing."""
+    from saiten_server.providers.chat_model import CHAT_MODEL, check_folder
+
+    choice = choose_model(settings)
+    CHAT_MODEL.require_installed()
+    check_folder(choice.name)
+
+
+@judge("local", check=check_local, in_process=True, identify=lambda settings: choose_model(settings).identify())
+def open_local(settings: Settings, calls: CachedCalls, _: FlowControl) -> Judge:
+    """The model in SAITEN_JUDGE_FOLDER, in this process."""
+    from saiten_server.providers.openai.local import LocalEndpoint, LocalJudge, free_prices
+
+    choice = choose_model(settings)
+    name = Path(choice.name).expanduser().resolve().name
+    endpoint = LocalEndpoint(choice, most=settings.judge_concurrency)
+    return LocalJudge(
+        model=name,
+        local=endpoint,
+        calls=calls,
+        prices=free_prices(name),
+        lenient=settings.judge_lenient,
+        deadline_seconds=settings.judge_deadline_seconds,
+    )

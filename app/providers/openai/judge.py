@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -39,12 +39,15 @@ from saiten_server.providers.ports import (
     Unanswered,
 )
 
-if TYPE_CHECKING:
-    from saiten_server.providers.openai.endpoint import OpenAIEndpoint
-
 
 class Closable(Protocol):
     def close(self) -> Awaitable[None]: ...
+
+
+class AskedEndpoint(Closable, Protocol):
+    """What a judge asks. Raises the `Judge…` errors."""
+
+    async def ask(self, question: Question, key: str, task: JudgingTask) -> Reply: ...
 
 
 T = TypeVar("T", bound=Closable)
@@ -157,24 +160,7 @@ class OpenAIJudge:
         if not is_printable(self.api_key):
             raise SettingsInvalid(Message("judge-key-form"))
         self._address = check_address(find_address(self.base_url))
-        control = self.flow or open_local_flow(FlowLimits(self.concurrency), clock=self.clock, sleep=self.sleep)
-
-        def make() -> OpenAIEndpoint:
-            from saiten_server.providers.openai.endpoint import OpenAIEndpoint
-
-            return OpenAIEndpoint(
-                api_key=self.api_key,
-                url=self._address.url,
-                timeout_seconds=self.timeout_seconds,
-                deadline_seconds=self.deadline_seconds,
-                max_attempts=self.max_attempts,
-                backoff_seconds=self.backoff_seconds,
-                flow=control,
-                largest_reply_bytes=bound_reply(self.max_output_tokens),
-                sleep=self.sleep,
-            )
-
-        self._endpoint = FirstUse(make)
+        self._endpoint: FirstUse[AskedEndpoint] = FirstUse(self.open_endpoint)
         self._replies: KeptReplies | None = None
         self._unanswered: Unanswered = "live"
         self._prefixes = Prefixes()
@@ -184,6 +170,22 @@ class OpenAIJudge:
     @property
     def default_model(self) -> str:
         return self.model
+
+    def open_endpoint(self) -> AskedEndpoint:
+        """The endpoint, at its first use. Imports the client, which takes most of a second."""
+        from saiten_server.providers.openai.endpoint import OpenAIEndpoint
+
+        return OpenAIEndpoint(
+            api_key=self.api_key,
+            url=self._address.url,
+            timeout_seconds=self.timeout_seconds,
+            deadline_seconds=self.deadline_seconds,
+            max_attempts=self.max_attempts,
+            backoff_seconds=self.backoff_seconds,
+            flow=self.flow or open_local_flow(FlowLimits(self.concurrency), clock=self.clock, sleep=self.sleep),
+            largest_reply_bytes=bound_reply(self.max_output_tokens),
+            sleep=self.sleep,
+        )
 
     async def judge(self, task: JudgingTask) -> Judgement:
         """The verdicts on all aspects. An aspect without a valid rating in any reply is unrated. Raises the `Judge…`
