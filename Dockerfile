@@ -26,7 +26,7 @@ COPY client client
 COPY rubrics rubrics
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist ./client . \
     && /opt/saiten/bin/pip install --no-deps --no-index /dist/*.whl \
-    && PYTHONDONTWRITEBYTECODE= /opt/saiten/bin/python -c "from saiten_server.platform.web.page import compile_templates as c; c()"
+    && env -u PYTHONDONTWRITEBYTECODE /opt/saiten/bin/python -c "from saiten_server.platform.web.page import compile_templates as c; c()"
 
 # What reads and writes files of results: `saiten offline`, `saiten gate` over files, and POST /v1/runs/adopt.
 FROM build AS build-offline
