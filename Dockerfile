@@ -1,5 +1,6 @@
 # The service, its workers and the command line in one image. The last stage is the default:
 #   docker build -t saiten .
+#   docker build -t saiten:offline --target offline .
 #   docker build -t saiten:bertscore --target bertscore --build-arg TORCH_INDEX_URL=… --build-arg TORCH_SHA256=… .
 # TORCH_INDEX_URL is the address of PyTorch's index of CPU builds (see pytorch.org, "Get started"), and TORCH_SHA256 what it
 # says behind the file of that version. All else has its hash in requirements/, which `make requirements` writes.
@@ -24,7 +25,12 @@ COPY app app
 COPY client client
 COPY rubrics rubrics
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist ./client . \
-    && /opt/saiten/bin/pip install --no-deps --no-index /dist/*.whl
+    && /opt/saiten/bin/pip install --no-deps --no-index /dist/*.whl \
+    && env -u PYTHONDONTWRITEBYTECODE /opt/saiten/bin/python -c "from saiten_server.platform.web.page import compile_templates as c; c()"
+
+# What reads and writes files of results: `saiten offline`, `saiten gate` over files, and POST /v1/runs/adopt.
+FROM build AS build-offline
+RUN /opt/saiten/bin/pip install --no-deps --require-hashes -r requirements/image-offline.txt
 
 FROM build AS build-bertscore
 ARG TORCH_INDEX_URL
@@ -74,6 +80,9 @@ FROM runtime AS bertscore
 COPY --from=build-bertscore /opt/saiten /opt/saiten
 COPY --from=weights --chown=10001:10001 /models /models
 ENV HF_HOME=/models
+
+FROM runtime AS offline
+COPY --from=build-offline /opt/saiten /opt/saiten
 
 FROM runtime AS core
 COPY --from=build /opt/saiten /opt/saiten

@@ -132,6 +132,7 @@ NO_TORCH = printf "torch ; sys_platform == 'never'\n"
 requirements: install  ## pin with hashes what the image installs, in the versions of constraints.txt
 	@$(PIP) install uv -c constraints.txt
 	printf './client[formats]\n.[postgres,tracing]\n' | $(PIN) -o requirements/image.txt
+	printf './client[formats]\n.[postgres,tracing,offline]\n' | $(PIN) -o requirements/image-offline.txt
 	@mkdir -p build && $(NO_TORCH) > build/no-torch.txt
 	printf './client[formats]\n.[postgres,tracing,bertscore]\n' | $(PIN) --override build/no-torch.txt -o requirements/image-bertscore.txt
 	printf 'hatchling\n' | $(PIN) -o requirements/build.txt

@@ -20,7 +20,7 @@ from saiten_server.governance.api import mount_assets
 from saiten_server.platform.capability import CAPABILITIES, find_parts
 from saiten_server.platform.settings import Settings, open_tracing
 from saiten_server.platform.sql.tables import can_store
-from saiten_server.platform.web import openapi, page, problems, reference
+from saiten_server.platform.web import openapi, page, problems
 from saiten_server.platform.web.admission import Authenticator
 from saiten_server.platform.web.body import BodyMemory
 from saiten_server.platform.web.dependencies import Refusals
@@ -109,7 +109,7 @@ def create_application(settings: Settings) -> FastAPI:
     routes.extend(find_routes("api"))
     mount_assets(application)
     # Pages come after the API's routes, so that none of them hides one.
-    routes.extend(sorted([*page.router.routes, *find_routes("pages"), *reference.router.routes], key=is_general))
+    routes.extend(sorted([*page.router.routes, *find_routes("pages")], key=is_general))
     routes.extend(page.assets.routes)
     problems.install(application)
     application.add_exception_handler(HTTPException, page.answer_http_error)

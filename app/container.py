@@ -17,15 +17,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
-from saiten_server.comparison.baselines.store import BaselineStore
-from saiten_server.comparison.gates.service import GateArchive
-from saiten_server.comparison.gates.store import GateStore
+from saiten_server.comparison.baselines import BaselineStore
 from saiten_server.comparison.judge_checks.service import AnchorCheck, AnchorStore
+from saiten_server.comparison.kept_gates import GateArchive, GateStore
 from saiten_server.comparison.links.service import LinkService
 from saiten_server.comparison.links.store import LinkStore
 from saiten_server.comparison.runs import RunReader
-from saiten_server.comparison.sequences.service import SequenceService
-from saiten_server.comparison.sequences.store import SequenceStore
+from saiten_server.comparison.sequences import SequenceService, SequenceStore
 from saiten_server.comparison.service import ComparisonService
 from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
@@ -47,10 +45,9 @@ from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
 from saiten_server.platform.flow_state import FlowState
 from saiten_server.platform.helpers import open_process
-from saiten_server.platform.identifiers import new_id
 from saiten_server.platform.memory import set_aside
 from saiten_server.platform.memory_cache import CallCache, NoCallCache
-from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
+from saiten_server.platform.request_limits import MemoryRequestLimiter, RequestLimiter
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
@@ -78,7 +75,7 @@ from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.work import AsyncioJobQueue, JobQueue
 from saiten_server.runs.worker import BatchWorker, Chore, window_of
 from saiten_server.scoring.evaluate import ScoringContext
-from saiten_server.scoring.instruments import open_cache, open_flow, open_instruments, open_pauses, open_redis
+from saiten_server.scoring.instruments import new_id, open_cache, open_flow, open_instruments, open_pauses, open_redis
 from saiten_server.scoring.store import EvaluationStore
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.alarms [--lives 2000]
 
-Prints the table of docs/monitors.md. A life is 30 days after a reference of 14, with 200 scored conversations a day and
+Prints the figures of docs/monitors.md. A life is 30 days after a reference of 14, 200 scored conversations a day and
 a weekly season; it is looked at after every fifth conversation, 1,200 times. Ratings on 1 to 5 come from a normal value
 of standard deviation 1 by conversation; faulty turns from a share that differs between conversations, so that those of
 one conversation are not independent. With strata, a tenth of the conversations is worse and sampled ten times as often,
@@ -14,10 +14,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from saiten_server.stats.alarms import compare_stream, spend_on_day, sum_conversations
+from saiten_server.stats.alarms import compare_stream, share_of_day, sum_conversations
 
 DAYS, REFERENCE_DAYS, PER_DAY, STEP, SLOTS = 30, 14, 200, 5, 7
 SEASON = np.array([0.0, 0.05, 0.1, 0.0, -0.1, -0.2, -0.15])
@@ -34,7 +35,7 @@ class Case:
     name: str
     draw: Draw
     width: float
-    worse: int
+    worse: Literal[-1, 1]
     change: float = 0.0
     begins: int = 0
     measures: int = 1
@@ -61,6 +62,41 @@ def draw_strata(random: np.random.Generator, shape: tuple[int, int], slot: int, 
     return np.where(chosen, worse, values), sizes, np.where(chosen, 2.0, 20.0 * thinned)
 
 
+def draw_plain_strata(random: np.random.Generator, shape: tuple[int, int], slot: int, change: float) -> Values:
+    chosen = random.random(shape) < 0.5
+    values, sizes, _ = draw_ratings(random, shape, slot, change)
+    worse, _, _ = draw_ratings(random, shape, slot, change, mean=2.6)
+    return np.where(chosen, worse, values), sizes, np.where(chosen, 1.0, 10.0)
+
+
+def draw_high(random: np.random.Generator, shape: tuple[int, int], slot: int, change: float) -> Values:
+    """Mean 4.8: 4 % are 1, 4 % are 4."""
+    place = random.random(shape)
+    low = 0.04 - change / 4 - SEASON[slot] / 40
+    return np.where(place < low, 1.0, np.where(place > 0.96, 4.0, 5.0)), np.ones(shape), np.ones(shape)
+
+
+def draw_shares(rate: float, heaviest: float = 1.0) -> Draw:
+    """Whether a conversation has a finding; half of them weigh `heaviest`."""
+
+    def draw(random: np.random.Generator, shape: tuple[int, int], slot: int, change: float) -> Values:
+        found = random.random(shape) < rate * (1 + SEASON[slot]) + change
+        return found.astype(float), np.ones(shape), np.where(random.random(shape) < 0.5, 1.0, heaviest)
+
+    return draw
+
+
+def weigh_found(heaviest: float, rate: float) -> Draw:
+    """As `draw_shares`, with all findings in what weighs the most: the worst case of weights that go with values."""
+
+    def draw(random: np.random.Generator, shape: tuple[int, int], slot: int, change: float) -> Values:
+        heavy = random.random(shape) < 0.5
+        found = heavy & (random.random(shape) < rate * (1 + SEASON[slot]) + change)
+        return found.astype(float), np.ones(shape), np.where(heavy, heaviest, 1.0)
+
+    return draw
+
+
 def draw_faults(rate: float) -> Draw:
     def draw(random: np.random.Generator, shape: tuple[int, int], slot: int, change: float) -> Values:
         turns = random.integers(2, 20, shape)
@@ -77,10 +113,23 @@ CASES = (
     Case("1–5, strata and a budget that thins, nothing changed", draw_strata, 4, -1),
     Case("2 faulty turns of 100, nothing changed", draw_faults(0.02), 1, 1),
     Case("0.3 faulty turns of 100, nothing changed", draw_faults(0.003), 1, 1),
+    Case("5 faulty turns of 100, nothing changed", draw_faults(0.05), 1, 1),
+    Case("1–5, strata 1:10, nothing changed", draw_plain_strata, 4, -1),
+    Case("1–5, mean 4.8, nothing changed", draw_high, 4, -1),
+    Case("a finding in 5 of 100 conversations, nothing changed", draw_shares(0.05), 1, 1),
+    Case("a finding in 1 of 100 conversations, nothing changed", draw_shares(0.01), 1, 1),
+    Case("the same, strata 1:10, nothing changed", draw_shares(0.01, 10.0), 1, 1),
+    Case("the same, all in what was sampled least", weigh_found(10.0, 0.02), 1, 1),
+    Case("1–5, strata 1:10, nothing changed, α = .01", draw_plain_strata, 4, -1, alpha=0.01),
+    Case("a finding in 1 of 100, nothing changed, α = .01", draw_shares(0.01), 1, 1, alpha=0.01),
+    Case("1–5, mean 4.8, nothing changed, α = .001", draw_high, 4, -1, alpha=0.001),
     Case("1–5, −0.3 from the first day", draw_ratings, 4, -1, change=-0.3),
     Case("1–5, −0.3 from day 15", draw_ratings, 4, -1, change=-0.3, begins=15),
     Case("the same among 17 measures", draw_ratings, 4, -1, change=-0.3, begins=15, measures=17),
     Case("1–5, strata, −0.3 from day 15", draw_strata, 4, -1, change=-0.3, begins=15),
+    Case("1–5, strata 1:10, −0.3 from day 15", draw_plain_strata, 4, -1, change=-0.3, begins=15),
+    Case("1–5, mean 4.8, −0.3 from day 15", draw_high, 4, -1, change=-0.3, begins=15),
+    Case("a finding in 1 of 100 becomes 4 from day 15", draw_shares(0.01), 1, 1, change=0.03, begins=15),
     Case("2 faulty turns of 100 become 4 from day 15", draw_faults(0.02), 1, 1, change=0.02, begins=15),
 )
 
@@ -105,13 +154,13 @@ def simulate(case: Case, lives: int, random: np.random.Generator) -> np.ndarray:
         grown = np.cumsum(sum_conversations(*case.draw(random, (lives, PER_DAY), slot, change)), axis=1)[
             :, STEP - 1 :: STEP
         ]
-        looks = np.full(grown.shape[:2], False)
+        evidence = np.zeros(grown.shape[:2])
         for first in range(day + 1):
             live = np.repeat(since[first][:, None], grown.shape[1], axis=1)
             live[:, :, slot] += grown
-            level = spend_on_day(case.alpha / case.measures, first)
-            one = compare_stream(reference[:, None], live, level=level, width=case.width)
-            looks |= case.worse * one.difference > one.radius
+            one = compare_stream(reference[:, None], live, width=case.width)
+            evidence += share_of_day(first) * np.exp(np.minimum(one.evidence(case.worse), 600))
+        looks = evidence >= case.measures / case.alpha
         here = looks.any(axis=1) & np.isinf(found)
         found[here] = day + (looks[here].argmax(axis=1) + 1) * STEP / PER_DAY
         since[: day + 1, :, slot] += grown[:, -1]

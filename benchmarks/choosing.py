@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.corrected import HIGH, ITEMS, JUDGES, LOW, QUICK_RUNS, RUNS, Judge, find_latent
-from saiten_server.stats.choosing import draw, find_probabilities, weigh_items
+from saiten_server.stats.choosing import draw_items, find_probabilities, weigh_items
 from saiten_server.stats.corrected import (
     CorrectedSample,
     CorrectionOptions,
@@ -136,11 +136,11 @@ def run_choice(signal: str, variation: float, labels: int, *, runs: int, dialogu
     even = np.full(ITEMS, labels / ITEMS)
     for _ in range(runs):
         scores, ratings, spread = make_items(generator, variation, dialogues)
-        chosen = draw(even, clusters, generator)
+        chosen = draw_items(even, clusters, generator)
         if (one := look(CorrectedSample(scores, keep(ratings, chosen), clusters), MIDDLE)) is not None:
             uniform.append(one)
         probabilities = find_probabilities(make_signal(generator, signal, spread), labels)
-        chosen = draw(probabilities, clusters, generator)
+        chosen = draw_items(probabilities, clusters, generator)
         weights = weigh_items(probabilities[chosen], np.zeros(labels, dtype=np.int64), chosen, ITEMS)
         if (one := look(CorrectedSample(scores, keep(ratings, chosen), clusters, weights), MIDDLE)) is not None:
             informative.append(one)
@@ -183,7 +183,7 @@ def run_looks(judge: Judge, correlation: float, *, informative: bool, runs: int)
         probabilities = np.full(ITEMS, LOOKS[-1] / ITEMS)
         if informative:
             probabilities = find_probabilities(1 + generator.random(ITEMS) * 3, LOOKS[-1])
-        order = draw(probabilities, clusters, generator)
+        order = draw_items(probabilities, clusters, generator)
         out, alarm = np.zeros(2, dtype=np.bool_), np.zeros(2, dtype=np.bool_)
         for labels in LOOKS:
             chosen = order[:labels]

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from saiten_server.comparison.sequences.gate import find_sound, is_mended
+from saiten_server.comparison.sequence_gate import find_sound, is_mended
 from saiten_server.comparison.values import SequenceDrop
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.sequences import Builds, Looks, describe_builds, look_at_newest_build, spend

@@ -17,7 +17,7 @@ from saiten_server.platform.telemetry import FlowFigures, Telemetry
 from saiten_server.platform.web.problems import STATUSES
 from saiten_server.runs.attempt import PAUSING
 from saiten_server.runs.chunk import DEAD_LETTER, REFUSED_CODE
-from saiten_server.runs.export import list_columns
+from saiten_server.runs.export import list_table_columns
 from saiten_server.runs.provider_run import FAILED, UNAVAILABLE
 from saiten_server.runs.store.leases import EXHAUSTED
 from tests.support.command import saiten
@@ -66,7 +66,7 @@ def test_the_page_on_batches_names_every_reason_and_metric() -> None:
 def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
     page = (ROOT / "docs" / "batches.md").read_text(encoding="utf-8")
     rubric = joint_rubric()
-    header = [column.name for column in list_columns(rubric, BatchOptions(path="both"))]
+    header = [column.name for column in list_table_columns(rubric, BatchOptions(path="both"))]
     aspects = {aspect.id for aspect in rubric.aspects}
     columns = {name for name in header if name.partition(".")[0] not in aspects or name == "relevance.score"}
     assert {name for name in columns if f"`{name}`" not in page} == set()

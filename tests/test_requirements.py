@@ -10,7 +10,12 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-FILES = {"image": {"postgres", "tracing"}, "image-bertscore": {"postgres", "tracing", "bertscore"}, "build": set[str]()}
+FILES = {
+    "image": {"postgres", "tracing"},
+    "image-offline": {"postgres", "tracing", "offline"},
+    "image-bertscore": {"postgres", "tracing", "bertscore"},
+    "build": set[str](),
+}
 OWN = {"saiten", "saiten-server"}
 
 
@@ -54,7 +59,7 @@ def test_each_package_has_hashes_and_no_index_is_named(name: str) -> None:
     assert "://" not in (ROOT / f"requirements/{name}.txt").read_text()
 
 
-@pytest.mark.parametrize("name", ["image", "image-bertscore"])
+@pytest.mark.parametrize("name", ["image", "image-offline", "image-bertscore"])
 def test_the_image_has_the_versions_that_are_tested(name: str) -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     tested = {canonicalize_name(package): version for package, _, version in (line.partition("==") for line in lines)}
@@ -62,7 +67,7 @@ def test_the_image_has_the_versions_that_are_tested(name: str) -> None:
     assert {package: version for package, (version, _) in pins.items() if tested.get(package, version) != version} == {}
 
 
-@pytest.mark.parametrize("name", ["image", "image-bertscore"])
+@pytest.mark.parametrize("name", ["image", "image-offline", "image-bertscore"])
 def test_the_image_has_all_that_the_distributions_need(name: str) -> None:
     needed = find_needed("saiten-server", FILES[name], set())
     packages = {one.partition("[")[0] for one in needed} - OWN - {"torch"}
@@ -74,6 +79,6 @@ def test_the_image_has_all_that_the_distributions_need(name: str) -> None:
 def test_the_image_installs_nothing_without_a_hash() -> None:
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     installs = re.findall(r"pip install[^&\n]*", text)
-    assert len(installs) == 5
+    assert len(installs) == 6
     for install in installs:
         assert "--require-hashes -r " in install or "--no-deps --no-index /dist/*.whl" in install

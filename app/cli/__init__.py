@@ -16,7 +16,6 @@ from saiten.core import language
 from saiten_server import __version__
 from saiten_server.cli.process import leave_on_sigterm, say
 from saiten_server.core.errors import SaitenError
-from saiten_server.platform.memory import without_collection
 
 SERVING = frozenset({"serve", "worker"})
 """Commands that run until they are stopped."""
@@ -49,8 +48,7 @@ class ServersGroup(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in SERVING:
             leave_on_sigterm()  # before the import, which takes most of a second
-        with without_collection():
-            return super().get_command(ctx, cmd_name)
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         # The command's own arguments: click takes them off the context before it calls `saiten`.

@@ -36,7 +36,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     opening: list[bytes] = []
     try:
         with opened(path, name) as file:
-            opening = begin(file)
+            opening = read_beginning(file)
             refuse_foreign(opening, name)
             opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
             with without_collection():
@@ -109,7 +109,7 @@ def opened(path: str, name: str) -> Iterator[IO[bytes]]:
         raise InvalidItems(f"{name}: {tell(error.strerror or '')}") from None
 
 
-def begin(file: IO[bytes]) -> list[bytes]:
+def read_beginning(file: IO[bytes]) -> list[bytes]:
     """The lines up to the first that is not blank."""
     lines: list[bytes] = []
     for line in file:

@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from saiten.commands import translate
 from saiten.core.language import mark, tell
+from saiten.core.messages import Message
 from saiten_server.cli.process import say
 from saiten_server.core.errors import InvalidRequest
 
@@ -251,16 +252,12 @@ class Analyses(click.Group):
 
             translate(metrics)
             return metrics
-        if cmd_name == "ranking":
-            from saiten_server.cli.analyze_ranking import command as ranking
+        if cmd_name in {"ranking", "summary"}:
+            from saiten_server.cli.analyze_files import ranking, summary
 
-            translate(ranking)
-            return ranking
-        if cmd_name == "summary":
-            from saiten_server.cli.analyze_summary import command as summary
-
-            translate(summary)
-            return summary
+            found = ranking if cmd_name == "ranking" else summary
+            translate(found)
+            return found
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -440,7 +437,7 @@ def ask_for_batches(name: str, request: AnalysisRequest, url: str | None) -> Val
             raise InvalidItems(error.detail) from None
         if error.status in {400, 422}:
             pointer = error.faults[0][0] if error.faults else None
-            raise InvalidRequest(error.detail, pointer=pointer) from None
+            raise InvalidRequest(Message("verbatim", text=error.detail), pointer=pointer) from None
         raise
 
 
@@ -456,7 +453,7 @@ def show_report(report: Value, observations: Observations | None, plot: str | No
     """Prints the report, and draws it where a file is named."""
     print_in_form(report, form)
     if plot is not None:
-        draw(report, observations, plot)
+        draw_report(report, observations, plot)
 
 
 def print_in_form(report: Value, form: str) -> None:
@@ -474,7 +471,7 @@ def print_in_form(report: Value, form: str) -> None:
         click.echo(write_report(report, form), nl=False)
 
 
-def draw(report: Any, observations: Observations | None, path: str) -> None:
+def draw_report(report: Any, observations: Observations | None, path: str) -> None:
     """Draws the report, and prints notes for the reader of the drawing."""
     from saiten.core.plain_text import printable
     from saiten_server.analyses.charts.reports import plot

@@ -67,7 +67,7 @@ def print_report(report: ReferenceReport, on: Console) -> None:
         on.print(Text(printable(line)), soft_wrap=True)
 
 
-def make_table(title: str, head: str) -> Table:
+def make_metrics_table(title: str, head: str) -> Table:
     """An empty table with a column for `head`, for the number of items and for each figure."""
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), **LEFT)
     table.add_column(head, max_width=24)
@@ -78,7 +78,7 @@ def make_table(title: str, head: str) -> Table:
 
 def means_of(report: ReferenceReport) -> Table:
     """A row a system, a column a figure; `(n=…)` where a mean rests on fewer items than the row has."""
-    table = make_table(tell("means, {language}", language=report.language), tell("system"))
+    table = make_metrics_table(tell("means, {language}", language=report.language), tell("system"))
     rows = [(one.system or DASH, one.items, one.figures) for one in report.systems]
     if len(rows) > 1:
         rows.append((tell("all"), report.items, report.overall))
@@ -98,7 +98,7 @@ def mean_cell(figure: Figure, found: FigureMean, items: int) -> str:
 
 def correlations_of(correlations: Mapping[str, Mapping[Figure, FigureCorrelation]]) -> Table:
     """A row an aspect; Pearson over Spearman in each cell."""
-    table = make_table(tell("correlation with humans: Pearson, below it Spearman"), tell("aspect"))
+    table = make_metrics_table(tell("correlation with humans: Pearson, below it Spearman"), tell("aspect"))
     for aspect, figures in correlations.items():
         items = figures["len"].n  # every item has a length
         table.add_row(

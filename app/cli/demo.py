@@ -175,11 +175,10 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
             )
 
 
-def load_conversations(folder: Traversable | None = None) -> Iterator[DemoTalks]:
+def load_conversations() -> Iterator[DemoTalks]:
     """The runs of whole conversations, one per language and system. Raises ValueError as `load_runs` does."""
-    place = folder or bundled_folder("cli/demo_data")
     for name, rubric in CONVERSATIONS.items():
-        file = place.joinpath(name)
+        file = bundled_folder("cli/demo_data").joinpath(name)
         talks = validate_objects(file, read_objects(file), Talk)
         for system in talks[0].systems:
             options = BatchOptions(name="talks", rubric=rubric, judge=EXPLAINING, metadata={"system": system})

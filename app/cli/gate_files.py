@@ -28,14 +28,14 @@ def main() -> None:
     """Reads the request, and writes the answer. Exit 0 for a verdict, 3 for a problem."""
     language.use_language(language.find_language(os.environ))
     try:
-        answer = judge(json.load(sys.stdin))
+        answer = judge_files(json.load(sys.stdin))
     except SaitenError as error:
-        print(json.dumps(describe(error), ensure_ascii=False))
+        print(json.dumps(describe_problem(error), ensure_ascii=False))
         sys.exit(3)
     print(answer)
 
 
-def judge(asked: dict[str, Any]) -> str:
+def judge_files(asked: dict[str, Any]) -> str:
     """The report as JSON in the process's language. Raises what `gate_files` raises, and InvalidDocument."""
     from saiten_server.offline.opened_files import open_files
     from saiten_server.offline.runs import gate_files
@@ -50,7 +50,7 @@ def judge(asked: dict[str, Any]) -> str:
     return report.model_dump_json(context={LANGUAGE: language.language})
 
 
-def describe(error: SaitenError) -> dict[str, Any]:
+def describe_problem(error: SaitenError) -> dict[str, Any]:
     """The problem, in the process's language."""
     found: dict[str, Any] = {"status": 422, "code": error.code, "detail": say(error.message)}
     if isinstance(error, InvalidDocument):

@@ -15,9 +15,8 @@ import click
 
 from saiten.commands import exits
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate import make_progress
 from saiten.commands.items import choose_reading, reading_options
-from saiten.commands.output import TerminalTable, console, figure, open_progress, print_sheet
+from saiten.commands.output import TerminalTable, console, figure, make_progress, open_progress, print_sheet
 from saiten.commands.results import write_whole
 from saiten.commands.runs import BATCH
 from saiten.commands.service import URL

@@ -25,6 +25,7 @@ from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.formats import FoundItem
 from saiten.core.language import mark, tell
+from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten.reading import read, read_all, read_line
 from saiten_server.cli.backend import open_backend
@@ -106,6 +107,12 @@ RATING_FAULTS = {
 }
 
 
+class JudgesLost(saiten.SaitenError):
+    """No judge is left to report on; the sentence says why, judge by judge."""
+
+    code = "judges-lost"
+
+
 @dataclass(frozen=True)
 class Plan:
     """Which judges are asked, and how. `budget_usd` is for all together."""
@@ -152,7 +159,7 @@ async def run_judges(
     """The report on every judge that was not lost, None where only estimates are wanted; and what became of each.
     `study` may be the id of a rated batch. `environment` is that of a private service; `answered` is called once all
     judges were asked, and may raise. Raises InvalidItems, also where the budget does not suffice, InvalidRequest,
-    and SaitenError, where all judges are lost."""
+    and JudgesLost."""
     async with open_backend(url, environment) as backend:
         service = backend.client
         info = read(Info, await service.info())
@@ -172,9 +179,9 @@ async def run_judges(
             return None, judges
         try:
             for judged in alive(judges):
-                await losing(judged, begin(service, study, judged))
+                await losing(judged, begin_batch(service, study, judged))
             await post_ratings(service, study, judges)
-            await asyncio.gather(*(losing(judged, finish(service, judged, progress)) for judged in alive(judges)))
+            await asyncio.gather(*(losing(judged, finish_batch(service, judged, progress)) for judged in alive(judges)))
         except (
             asyncio.CancelledError,
             InvalidItems,
@@ -193,7 +200,7 @@ async def run_judges(
             return cast("JudgesReport", await backend.analyse("judges", asked)), judges
         except saiten.ServiceRefused as error:
             if error.status in {400, 422}:
-                raise InvalidRequest(error.detail) from None
+                raise InvalidRequest(Message("verbatim", text=error.detail)) from None
             raise
 
 
@@ -264,9 +271,9 @@ def alive(judges: Iterable[JudgeRun]) -> list[JudgeRun]:
 
 
 def require_one(judges: Sequence[JudgeRun]) -> None:
-    """Raises SaitenError where every judge is lost."""
+    """Raises JudgesLost where every judge is lost."""
     if not alive(judges):
-        raise saiten.SaitenError("; ".join(f"{judged.name}: {judged.failure}" for judged in judges))
+        raise JudgesLost("; ".join(f"{judged.name}: {judged.failure}" for judged in judges))
 
 
 async def losing(judged: JudgeRun, work: Any) -> None:
@@ -341,7 +348,7 @@ def tell_estimate(judges: Sequence[JudgeRun], items: int) -> None:
     )
 
 
-async def begin(service: Connection, study: Study, judged: JudgeRun) -> None:
+async def begin_batch(service: Connection, study: Study, judged: JudgeRun) -> None:
     """The judge's batch: the one that an earlier call made, taken up again, or a new one."""
     key = judged.options["metadata"][KEY]
     kept = read_all(Batch, await service.batches(**{f"metadata.{KEY}": key}))
@@ -373,7 +380,7 @@ async def post_ratings(service: Connection, study: Study, judges: Sequence[Judge
         await post_pieces(study.ratings, service)
 
 
-async def finish(service: Connection, judged: JudgeRun, progress: Progress) -> None:
+async def finish_batch(service: Connection, judged: JudgeRun, progress: Progress) -> None:
     """Waits for the judge's batch."""
     if judged.batch is None:
         return

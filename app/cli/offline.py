@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,11 +18,13 @@ from saiten_server.cli.process import say
 from saiten_server.core.errors import InvalidRequest, SaitenError
 
 if TYPE_CHECKING:
+    from saiten_server.offline.judging import Silence
     from saiten_server.offline.plan import OfflinePlan
     from saiten_server.offline.running import Job, OfflineTally
     from saiten_server.platform.settings import Settings
 
 PLAN = "plan"
+FIRST_TOLD_SECONDS = 30.0
 MOST_TOLD = 20
 """Faults and codes that are printed."""
 
@@ -50,6 +53,12 @@ MOST_TOLD = 20
 @click.option("--limit-tokens-per-minute", type=click.IntRange(min=1), metavar="N", help="Of all processes together.")
 @click.option("--budget-usd", type=click.FloatRange(min=0), metavar="USD", help="The most that this call may cost.")
 @click.option(
+    "--give-up-after",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop where the judge gives no answer for so long; default: wait for it.",
+)
+@click.option(
     "--seconds-per-call",
     type=click.FloatRange(min=0, min_open=True),
     default=2.0,
@@ -70,6 +79,7 @@ def command(
     limit_calls_per_minute: int | None,
     limit_tokens_per_minute: int | None,
     budget_usd: float | None,
+    give_up_after: float | None,
     seconds_per_call: float,
     exact: bool,
     as_json: bool,
@@ -116,7 +126,7 @@ def command(
             most = None if exact else 0
             print_plan(make_plan(job, settings, seconds_per_call, most), as_json=as_json)
             return
-        tally, stopped = run_job(job, settings, engine, address, workers, budget_usd)
+        tally, stopped = run_job(job, engine, address, workers, budget_usd, give_up_after)
     except InvalidRequest as error:
         raise InputUnusable(say(error.message)) from error
     print_tally(tally, job, as_json=as_json)
@@ -164,11 +174,11 @@ def make_plan(job: Job, settings: Settings, seconds_per_call: float, most: int |
 
 def run_job(
     job: Job,
-    settings: Settings,
     engine: str,
     address: str | None,
     workers: int | None,
     budget_usd: float | None,
+    give_up_seconds: float | None,
 ) -> tuple[OfflineTally, SaitenError | None]:
     """What the run did, and the error that stopped it. Raises InvalidRequest where it could not begin."""
     from saiten_server.offline.inputs import count_rows
@@ -182,18 +192,45 @@ def run_job(
         def advance() -> None:
             bar.update(line, completed=tally.known + tally.scored + tally.unread)
 
+        bounds = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds}
         try:
             if engine == "ray":
                 from saiten_server.offline.ray_engine import run_on_ray
 
-                run_on_ray(job, blocks, tally, advance, address=address, workers=workers, budget_usd=budget_usd)
+                run_on_ray(job, blocks, tally, advance, address=address, workers=workers, **bounds)
             else:
-                run_here(job, blocks, tally, advance, budget_usd=budget_usd)
+                run_here(job, blocks, tally, advance, **bounds, watch=SilenceTold())
         except InvalidRequest:
             raise
         except SaitenError as error:
             return tally, error
     return tally, None
+
+
+class SilenceTold:
+    """Says on standard error that the judge is silent: after half a minute, and whenever that has doubled."""
+
+    def __init__(self) -> None:
+        self._next_seconds = FIRST_TOLD_SECONDS
+
+    def __call__(self, silence: Silence) -> None:
+        if silence.seconds < FIRST_TOLD_SECONDS:
+            self._next_seconds = FIRST_TOLD_SECONDS
+        elif silence.seconds >= self._next_seconds:
+            self._next_seconds = 2 * silence.seconds
+            since = datetime.now().astimezone() - timedelta(seconds=silence.seconds)
+            when, minutes = f"{since:%H:%M:%S}", silence.seconds / 60
+            if silence.fault is None:
+                said = tell("no answer of the judge since {when} ({minutes:.1f} min)", when=when, minutes=minutes)
+            else:
+                said = tell(
+                    "no answer of the judge since {when} ({minutes:.1f} min), {n:,} failed tries of rows: {fault}",
+                    when=when,
+                    minutes=minutes,
+                    n=silence.failures,
+                    fault=say(silence.fault),
+                )
+            print_line(said, console(error=True))
 
 
 def print_plan(plan: OfflinePlan, *, as_json: bool) -> None:
@@ -216,6 +253,7 @@ def print_plan(plan: OfflinePlan, *, as_json: bool) -> None:
     for text in (
         tell("{n:,} rows ({exact}), {fresh:,} of them new", n=plan.rows, exact=exact, fresh=plan.new_rows),
         *([tell("{n:,} rows are no items", n=plan.unusable_rows)] if plan.unusable_rows else []),
+        *([tell("{n:,} files cannot be read", n=plan.unreadable_blocks)] if plan.unreadable_blocks else []),
         spent,
         tell("{hours:.1f} hours, {bound}", hours=plan.hours, bound=bounds[plan.bound]),
         tell("results go into {folder}", folder=f"signature={plan.signature}"),

@@ -577,11 +577,11 @@ def notes(undefined: Mapping[str, Mapping[str, Message | str]]) -> list[Text]:
     return [
         Text(printable(line))
         for why, places in reasons.items()
-        for line in explain_missing(why, places, len(set(undefined) - {""}))
+        for line in tell_missing(why, places, len(set(undefined) - {""}))
     ]
 
 
-def explain_missing(why: Message | str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
+def tell_missing(why: Message | str, places: Mapping[str, Sequence[str]], of: int) -> list[str]:
     """A line for each set of names that lack a figure for that reason."""
     grouped: dict[str, list[str]] = {}
     for place, names in places.items():
@@ -656,7 +656,7 @@ def clustered(items: int, clusters: int | None, noun: str = "item") -> str:
     )
 
 
-COUNTED = {
+COUNT_NAMES = {
     "item": (mark("{count:,} item"), mark("{count:,} items")),
     "system": (mark("{count:,} system"), mark("{count:,} systems")),
     "cluster": (mark("{count:,} cluster"), mark("{count:,} clusters")),
@@ -670,4 +670,4 @@ COUNTED = {
 
 def count(n: int, noun: str) -> str:
     """`1 item`, `2 items`."""
-    return tell(COUNTED[noun][n != 1], count=n)
+    return tell(COUNT_NAMES[noun][n != 1], count=n)

@@ -1,20 +1,40 @@
-"""`/v1/comparisons` and `/v1/judge-checks`."""
+"""Two runs compared, and what is kept of it: `/v1/comparisons`, `/v1/judge-checks`, baselines, gates and sequences."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field
 
-from saiten_server.comparison.given_bodies import read_runs, receive_runs
+from saiten.core.messages import Message
+from saiten_server.comparison.given_bodies import Given, read_runs, receive_runs
+from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
-from saiten_server.comparison.requests import ComparisonRequest
-from saiten_server.comparison.values import Comparison
+from saiten_server.comparison.requests import ComparisonRequest, GateRequest
+from saiten_server.comparison.values import Comparison, GateReport, GateSequence
+from saiten_server.core.batch import Baseline, BaselineRequest
+from saiten_server.core.model import Value
 from saiten_server.platform.web.body import JSON, body_of, while_connected
-from saiten_server.platform.web.dependencies import Serving, answer_in_language, tell_value
-from saiten_server.platform.web.openapi import PROBLEMS, form, reads
+from saiten_server.platform.web.dependencies import (
+    Serving,
+    answer_in_language,
+    may_write,
+    note,
+    read_cursor,
+    refuse_other_queries,
+    tell_page,
+    tell_value,
+    write_cursor,
+)
+from saiten_server.platform.web.openapi import LINK, PROBLEMS, form, reads
+from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.scoring.idempotency import once
 from saiten_server.scoring.limits import evaluating, require_place, require_price
+
+if TYPE_CHECKING:
+    from saiten_server.container import Container
+
 
 COMPARISON = {"baseline": "ba_…", "candidate": "ba_…", "alpha": 0.05, "test": "auto"}
 router = APIRouter(prefix="/v1", tags=["comparisons"])
@@ -57,3 +77,163 @@ async def check_judge(
         return tell_value(request, check)
 
     return await once(request, container.scoring.evaluations, make)
+
+
+class Baselines(Value):
+    """All pinned baselines of the project."""
+
+    items: tuple[Baseline, ...] = Field(description="in the order of their names")
+
+
+@router.get("/baselines", summary="List pinned baselines", responses={200: {"model": Baselines}, **PROBLEMS})
+async def list_baselines(request: Request, container: Serving) -> Response:
+    """By the name of the runs that are compared with them."""
+    refuse_other_queries(request)
+    found = Baselines(items=tuple(await container.comparison.baselines.list(request.state.project)))
+    return Response(found.model_dump_json(), media_type=JSON)
+
+
+@router.put(
+    "/baselines/{name:path}",
+    summary="Pin a baseline",
+    responses={200: {"model": Baseline}, **PROBLEMS},
+    openapi_extra=reads({JSON: form(BaselineRequest, {"batch": "ba_…"})}),
+)
+async def pin_baseline(
+    request: Request, container: Serving, name: str, body: Annotated[BaselineRequest, Depends(body_of(BaselineRequest))]
+) -> Response:
+    """Makes a completed batch of this name its baseline, in the place of an earlier one.
+
+    The dashboard compares runs of the same name, system and rubric with it, and a gate that needs a baseline and names
+    none uses it. Erasing the batch unpins it.
+    """
+    found = await container.comparison.pin(request.state.project, name, body.batch)
+    await note(request, container, "baseline.pinned", found.batch)
+    return Response(found.model_dump_json(), media_type=JSON)
+
+
+@router.delete("/baselines/{name:path}", status_code=204, summary="Unpin a baseline", responses=PROBLEMS)
+async def unpin_baseline(request: Request, container: Serving, name: str) -> Response:
+    """Runs of the name are again compared with the run before them."""
+    refuse_other_queries(request)
+    batch = await container.comparison.unpin(request.state.project, name)
+    await note(request, container, "baseline.unpinned", batch)
+    return Response(status_code=204)
+
+
+RULES = {"rules": [{"aspect": "overall", "max_drop": 0.1}], "min_coverage": 0.98}
+EXAMPLE = {"candidate": "ba_…", "baseline": "ba_…", **RULES, "keep": True, "metadata": {"commit": "1a2b3c"}}
+
+
+class GatePage(Value):
+    """A page of kept verdicts, without their comparisons."""
+
+    items: tuple[GateReport, ...] = Field(description="newest first; `comparison` is null and `corrected` empty here")
+    next: str | None = Field(description="the cursor of the next page; null on the last")
+
+
+@router.post(
+    "/gates",
+    summary="Pass or fail a run",
+    responses={200: {"model": GateReport}, **PROBLEMS},
+    openapi_extra=read_runs(GateRequest, EXAMPLE, repeatable=True),
+)
+async def create_gate(request: Request, container: Serving) -> Response:
+    """The verdict, with every reason. A run is the id of a batch, or `{"results": […]}`, of which nothing is stored.
+
+    With `check_judge` the judge rates the anchors first, and with `keep` the verdict is stored: both need a key that
+    can write. A kept verdict is erased with either of its batches.
+    """
+    body, given = await receive_runs(request, GateRequest)
+    if not may_write(request):
+        if body.check_judge:
+            detail = Message("check-needs-write-key")
+            raise RequestRefused(403, "insufficient-scope", detail)
+        if body.keep:
+            raise RequestRefused(403, "insufficient-scope", Message("keep-needs-write-key"))
+
+    async def make() -> Response:
+        report = await judge(request, container, body, given)
+        if report.id is not None:
+            await note(request, container, "gate.kept", report.id, verdict=report.verdict)
+        return await answer_in_language(request, container, report)
+
+    return await once(request, container.scoring.evaluations, make)
+
+
+async def judge(request: Request, container: Container, body: GateRequest, given: Given) -> GateReport:
+    """The verdict; the judge is checked only while the caller waits for it."""
+    if not body.check_judge:
+        return await container.comparison.gate(request.state.project, body, given=given)
+    async with evaluating(request) as scope:
+        candidate = batch_of(body.candidate)
+        if body.judge_check is None and candidate is not None:  # otherwise the judge is not called
+            rated = await container.batches.find(request.state.project, candidate)
+            require_price(request, rated.rubric_name, rated.judge, pointer="/check_judge")
+        gating = container.comparison.gate(request.state.project, body, scope, given)
+        return await while_connected(request, gating)
+
+
+@router.get(
+    "/gates", summary="List kept gates", responses={200: {"model": GatePage, "headers": {"Link": LINK}}, **PROBLEMS}
+)
+async def list_gates(
+    request: Request,
+    container: Serving,
+    *,
+    candidate: str | None = None,
+    baseline: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: str | None = None,
+) -> Response:
+    """The project's kept verdicts, newest first, without their comparisons; those of a candidate batch and of a
+    baseline batch where these are named."""
+    refuse_other_queries(request, "candidate", "baseline", "limit", "cursor")
+    # One more than requested shows whether there is a next page.
+    found = await container.comparison.gates.list(
+        request.state.project, candidate=candidate, baseline=baseline, after=read_cursor(cursor), limit=limit + 1
+    )
+    last = found[limit - 1] if len(found) > limit else None
+    following = None if last is None or last.at is None else write_cursor(last.at, str(last.id))
+    items = tuple(one.model_copy(update={"comparison": None, "corrected": {}}) for one in found[:limit])
+    page = GatePage(items=items, next=following)
+    return await container.comparison.compute(lambda: tell_page(request, page, following))
+
+
+@router.get("/gates/{gate_id}", summary="Read a kept gate", responses={200: {"model": GateReport}, **PROBLEMS})
+async def get_gate(request: Request, container: Serving, gate_id: str) -> Response:
+    """The verdict as it was kept, with its rules, reasons and comparison."""
+    refuse_other_queries(request)
+    report = await container.comparison.gates.find(request.state.project, gate_id)
+    return await answer_in_language(request, container, report)
+
+
+class GateSequences(Value):
+    """All sequences of the project, without their builds."""
+
+    items: tuple[GateSequence, ...] = Field(description="in the order of their names")
+
+
+@router.get("/sequences", summary="List sequences", responses={200: {"model": GateSequences}, **PROBLEMS})
+async def list_sequences(request: Request, container: Serving) -> Response:
+    """By name, without their builds."""
+    refuse_other_queries(request)
+    found = GateSequences(items=tuple(await container.comparison.sequences.list(request.state.project)))
+    return Response(found.model_dump_json(), media_type=JSON)
+
+
+@router.get("/sequences/{name:path}", summary="Read a sequence", responses={200: {"model": GateSequence}, **PROBLEMS})
+async def show_sequence(request: Request, container: Serving, name: str) -> Response:
+    """The sequence with its builds in their order and what the gate said of each."""
+    refuse_other_queries(request)
+    found = await container.comparison.sequences.find(request.state.project, name)
+    return Response(found.model_dump_json(), media_type=JSON)
+
+
+@router.delete("/sequences/{name:path}", status_code=204, summary="Delete a sequence", responses=PROBLEMS)
+async def delete_sequence(request: Request, container: Serving, name: str) -> Response:
+    """Forgets it, and what it spent of its alpha. Its batches stay; the next gate of its name begins another."""
+    refuse_other_queries(request)
+    found = await container.comparison.sequences.remove(request.state.project, name)
+    await note(request, container, "sequence.deleted", found.baseline)
+    return Response(status_code=204)

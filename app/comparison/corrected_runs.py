@@ -14,7 +14,7 @@ from saiten_server.comparison.gate_plan import PlannedRule, find_scale
 from saiten_server.comparison.pairing import (
     FOLDED,
     average_items,
-    fold,
+    fold_ratings,
     list_measures,
     match_runs,
     number_items,
@@ -167,10 +167,10 @@ def sample_run(
     if given is not None and key[0] != "blended":
         said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
     if key[0] in FOLDED and key[1] in best:
-        scores, ratings = fold(scores, best[key[1]]), fold(ratings, best[key[1]])
+        scores, ratings = fold_ratings(scores, best[key[1]]), fold_ratings(ratings, best[key[1]])
         # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0. No rate is below 0.
         if said is not None:
-            said = replace(said, value=ratings[said.item] if key != MARKED else fold(said.value, best[key[1]]))
+            said = replace(said, value=ratings[said.item] if key != MARKED else fold_ratings(said.value, best[key[1]]))
     return CorrectedSample(scores, ratings, homes[held], weights, said, shares)
 
 

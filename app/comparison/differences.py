@@ -497,7 +497,7 @@ class Sides:
         if self.weights is None:
             return self.sizes
         worth = (
-            find_effective(resampling.add_up(own, codes)[0])
+            resampling.find_effective(resampling.add_up(own, codes)[0])
             for own, codes in zip(self.weights, self.clusters, strict=True)
         )
         before, after = (max(1, floor(each)) for each in worth)
@@ -652,7 +652,13 @@ def weigh_pairs(sides: Sides) -> Weighed:
     differing = int(np.count_nonzero(statistics.level(rises - falls)))
     # Clusters that all change alike have no spread, but a mean.
     return Weighed(
-        found.mean, found.error, found.freedom, found.parts, differing, find_effective(counts), (rises, falls, counts)
+        found.mean,
+        found.error,
+        found.freedom,
+        found.parts,
+        differing,
+        resampling.find_effective(counts),
+        (rises, falls, counts),
     )
 
 
@@ -668,13 +674,8 @@ def weigh_runs(sides: Sides) -> Weighed:
     differing = len(means) - int(np.unique(means, return_counts=True)[1].max())
     parts = np.concatenate([-before.parts, after.parts])
     mean = after.mean - before.mean
-    effective = min(find_effective(counts) for _, counts in (ours, theirs))
+    effective = min(resampling.find_effective(counts) for _, counts in (ours, theirs))
     return Weighed(mean, error, freedom, parts, differing, effective, cluster_sums=(ours, theirs), runs=(before, after))
-
-
-def find_effective(counts: Floats) -> float:
-    """How many clusters of one size these are worth (Kish)."""
-    return float(counts.sum() ** 2 / (counts @ counts))
 
 
 def explain_few(sides: Sides) -> Message:
@@ -726,7 +727,7 @@ def describe_measure(
         baseline_rating_mean=find_mean(sides.ratings[0], weights[0]),
         candidate_rating_mean=find_mean(sides.ratings[1], weights[1]),
         ranks_favour="neither" if not effect else "candidate" if effect > 0 else "baseline",
-        undefined={**undefined, **explain_missing(sides, wins)},
+        undefined={**undefined, **explain_undefined(sides, wins)},
     )
 
 
@@ -755,7 +756,7 @@ def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
     )
 
 
-def explain_missing(sides: Sides, wins: PairedWins | None) -> dict[str, Message]:
+def explain_undefined(sides: Sides, wins: PairedWins | None) -> dict[str, Message]:
     """Why figures that need no test are null."""
     why = Message("no-complete-pairs" if sides.paired else "the-run-has-no-values")
     undefined: dict[str, Message] = {}

@@ -33,7 +33,6 @@ from saiten_server.comparison.differences import (
     compare_closely,
     cover,
     find_best,
-    find_effective,
     find_mean,
     find_reached,
     judge_measure,
@@ -51,7 +50,7 @@ from saiten_server.comparison.values import (
     ComparedRun,
     Comparison,
     CorrectedMeasure,
-    Estimate,
+    EstimateKind,
     GateReason,
     GateReport,
     GateRule,
@@ -96,7 +95,7 @@ def judge_gate(
     allow_signature_mismatch: bool = False,
     seed: int = 0,
     judge: JudgeCheck | None = None,
-    estimate: Estimate = "judge",
+    estimate: EstimateKind = "judge",
     looks: Looks = "once",
     link: LinkUse | None = None,
 ) -> GateReport:
@@ -819,7 +818,7 @@ class Minimum:
     @property
     def seen(self) -> float:
         """Of how many dialogues it is told what none of them shows: with weights, what they are worth (Kish)."""
-        return self.units if self.weights is None else find_effective(self.sums[1])
+        return self.units if self.weights is None else resampling.find_effective(self.sums[1])
 
     @property
     def turns(self) -> float:

@@ -18,6 +18,7 @@ from saiten_server.comparison.links.values import RunRole
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import InvalidDocument, name_line, validate
+from saiten_server.platform.line_cutter import LineCutter, LineTooLong
 from saiten_server.platform.web.body import (
     JSON,
     MOST_BYTES,
@@ -37,7 +38,6 @@ Given = Mapping[RunRole, GivenResults]
 PARSED_PIECE_BYTES = 64 * 1024
 """What is read in a thread at a time, so that other requests have a turn."""
 
-BLANK = b" \t\r"
 RESULT = {
     "item": "sea-1",
     "candidate": None,
@@ -118,30 +118,26 @@ async def receive_lines(request: Request, reading: RunLines[RunsRequest]) -> tup
 
 
 class RunLines(Generic[RunsRequest]):
-    """Reads NDJSON piece by piece. Lines end with LF or CRLF, and blank ones are skipped. Raises StrictJSONError and
-    InvalidDocument."""
+    """Reads NDJSON piece by piece. Raises StrictJSONError and InvalidDocument."""
 
     def __init__(self, model: type[RunsRequest], limits: Limits) -> None:
         self._model: type[RunsRequest] = model
         self.limits = limits
-        self._cut = bytearray()
-        self._number = 0
+        self._lines = LineCutter(limits.body_bytes)
         self._options: Any = None
         self._given: dict[RunRole, GivenResults] = {}
 
-    def feed(self, data: bytes) -> None:
-        first, *others = data.split(b"\n")
-        self._cut += first
-        for piece in others:
-            self._end_line()
-            self._cut += piece
-        if len(self._cut) > self.limits.body_bytes:
+    def feed(self, data: bytes, *, last: bool = False) -> None:
+        try:
+            for line in self._lines.feed(data, last=last):
+                self._take(line, self._lines.number)
+        except LineTooLong:
             what = Message("batch-member-bytes-most", maximum=self.limits.body_bytes)
-            raise InvalidDocument([("", name_line(what, self._number + 1))])
+            raise InvalidDocument([("", name_line(what, self._lines.number + 1))]) from None
 
     def close(self) -> tuple[RunsRequest, Given]:
         """What is asked, and the results."""
-        self._end_line()
+        self.feed(b"", last=True)
         if self._options is None:
             raise StrictJSONError(Message("run-empty"))
         options = self._options
@@ -158,23 +154,16 @@ class RunLines(Generic[RunsRequest]):
                 raise InvalidDocument([(f"/{role}", Message("run-is-batch"))])
         return asked, self._given
 
-    def _end_line(self) -> None:
-        line = bytes(self._cut)
-        self._cut.clear()
-        self._number += 1
-        if line.strip(BLANK):
-            self._take(line)
-
-    def _take(self, line: bytes) -> None:
-        value = parse_line(line, self._number)
+    def _take(self, line: bytes, number: int) -> None:
+        value = parse_line(line, number)
         if self._options is None:
             if isinstance(value, dict) and RUN in value:
-                raise InvalidDocument([("", name_line(Message("run-options-missing"), self._number))])
+                raise InvalidDocument([("", name_line(Message("run-options-missing"), number))])
             self._options = value
             return
         role = value.pop(RUN, None) if isinstance(value, dict) else None
         if role not in ROLES:
-            raise InvalidDocument([(f"/{RUN}", name_line(Message("role-unknown"), self._number))])
+            raise InvalidDocument([(f"/{RUN}", name_line(Message("role-unknown"), number))])
         if role not in self._given:
             self._given[role] = GivenResults(role, self.limits)
-        self._given[role].add(value, self._number)
+        self._given[role].add(value, number)

@@ -137,7 +137,7 @@ def average_items(
     apart = np.where(np.isin(frame.items, shared), frame.contexts, 0)
     row = number_first(number_keys(np.stack([frame.items, apart], axis=1)) if len(shared) else frame.items)
     size = int(row.max(initial=-1)) + 1
-    folded = {measure: fold(frame.values[measure], best[measure[1]]) for measure in list_folded(frame, best)}
+    folded = {measure: fold_ratings(frame.values[measure], best[measure[1]]) for measure in list_folded(frame, best)}
     made = make_frame(
         size,
         {measure: average_groups(values, row, size) for measure, values in {**frame.values, **folded}.items()},
@@ -171,7 +171,7 @@ def take_responses(frame: RunFrame, best: Mapping[str, float]) -> ItemMeans:
 
 def fold_column(frame: RunFrame, measure: MeasureKey, best: Mapping[str, float]) -> Floats:
     """A measure's values by their distance from the best one."""
-    return fold(frame.values[measure], best[measure[1]])
+    return fold_ratings(frame.values[measure], best[measure[1]])
 
 
 def number_keys(keys: Integers) -> Integers:
@@ -205,7 +205,7 @@ def name_clusters(clusters: Integers, row: Integers, size: int) -> Integers:
     return take_first(clusters, joined[row], int(joined.max()) + 1, known=known)[joined]
 
 
-def fold(ratings: Floats, best: float) -> Floats:
+def fold_ratings(ratings: Floats, best: float) -> Floats:
     """Minus the distance from the best value: too stiff is as wrong as too casual."""
     return -np.abs(ratings - best)
 

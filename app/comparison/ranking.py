@@ -24,7 +24,7 @@ from saiten_server.runs.summary import MeasureKey
 from saiten_server.stats import resampling
 from saiten_server.stats.corrected import report_corrected_mean
 
-Places = tuple[int, int]
+PlaceRange = tuple[int, int]
 """Best and worst place, from 1."""
 
 Ordered = set[tuple[int, int]]
@@ -38,7 +38,7 @@ class CorrectedPlace:
 
     figure: CorrectedFigure | None
     needed: int | None
-    places: Places
+    places: PlaceRange
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Leaderboard:
     """By aspect, composite or `faulty_turns` the places of each run, in the runs' order: by the judge, and by the judge
     corrected by people; `corrected` is empty where people rated nothing."""
 
-    judged: Mapping[str, Sequence[Places]]
+    judged: Mapping[str, Sequence[PlaceRange]]
     corrected: Mapping[str, Sequence[CorrectedPlace]]
 
 
@@ -66,11 +66,11 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     for first, second in pairs:
         before, after = runs[first], runs[second]
         for key, sides in Arranged(before, after, match_runs(before, after)).items():
-            note(judged.get(key), first, second, tell_difference(sides, level))
+            note_order(judged.get(key), first, second, tell_difference(sides, level))
         if rated[first] and rated[second]:
             for key, pair in correct_pairs(before, after, measures, alpha=level, paired=True).items():
                 interval = pair.difference.interval if pair.difference else None
-                note(corrected[key], first, second, tell_sign(interval))
+                note_order(corrected[key], first, second, tell_sign(interval))
     found = {name_measure(key): find_places(ordered, len(runs)) for key, ordered in judged.items()}
     if not any(rated):
         return Leaderboard(found, {})
@@ -86,7 +86,7 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
     )
 
 
-def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: Places) -> CorrectedPlace:
+def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: PlaceRange) -> CorrectedPlace:
     """The run's corrected mean with its places."""
     found = correct_alone(run, key, alpha, "once")
     figure = None if found.after is None else report_corrected_mean(found.after, found.options)
@@ -112,13 +112,13 @@ def tell_sign(interval: tuple[float, float] | None) -> int:
     return int(interval[0] > 0) - int(interval[1] < 0)
 
 
-def note(ordered: Ordered | None, first: int, second: int, sign: int) -> None:
+def note_order(ordered: Ordered | None, first: int, second: int, sign: int) -> None:
     """Adds the pair, the better run first, where there is one."""
     if ordered is not None and sign:
         ordered.add((second, first) if sign > 0 else (first, second))
 
 
-def find_places(ordered: Ordered, runs: int) -> list[Places]:
+def find_places(ordered: Ordered, runs: int) -> list[PlaceRange]:
     """The places that each run can have."""
     better = [sum(worse == run for _, worse in ordered) for run in range(runs)]
     worse = [sum(own == run for own, _ in ordered) for run in range(runs)]

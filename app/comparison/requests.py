@@ -11,7 +11,7 @@ from saiten_server.analyses.requests import Seed
 from saiten_server.comparison.given_runs import GivenRun, RunSource
 from saiten_server.comparison.judge_checks.values import JudgeCheck
 from saiten_server.comparison.links.values import LinkId
-from saiten_server.comparison.values import ChosenTest, Estimate, GateRule
+from saiten_server.comparison.values import ChosenTest, EstimateKind, GateRule
 from saiten_server.core.batch import BatchName
 from saiten_server.core.evaluation import JudgeOptions, Metadata, PathChoice
 from saiten_server.core.model import Finite, RubricName, Value, listed, refuse
@@ -39,7 +39,7 @@ class ComparisonRequest(Value):
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
-    estimate: Estimate = "judge"
+    estimate: EstimateKind = "judge"
     looks: Looks = "once"
     link: LinkId | None = Field(default=None, description="a link whose old judge scored a run, `ln_…`")
     seed: Seed = 0
@@ -63,7 +63,7 @@ class GateTerms(Value):
     alpha: Alpha = 0.05
     test: ChosenTest = "auto"
     allow_signature_mismatch: bool = False
-    estimate: Estimate = "judge"
+    estimate: EstimateKind = "judge"
     looks: Looks = "once"
     check_judge: bool = False
 

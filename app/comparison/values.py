@@ -78,7 +78,7 @@ PairingTest = Literal["paired", "unpaired"]
 Unit = Literal["dialogue", "item"]
 Verdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
-Estimate = Literal["judge", "corrected"]
+EstimateKind = Literal["judge", "corrected"]
 
 
 GateVerdict = Literal["pass", "fail", "inconclusive"]
@@ -272,7 +272,7 @@ class Comparison(Telling):
     link: LinkMark | None = Field(
         default=None, description="where a run of another judge is shown on this judge's scale; null unless asked for"
     )
-    estimate: Estimate = Field(default="judge", description="as asked for; both stand here where it is `corrected`")
+    estimate: EstimateKind = Field(default="judge", description="as asked for; both stand here where it is `corrected`")
     looks: Looks = Field(default="once", description="how often corrected figures may be looked at, as asked for")
     corrected: dict[str, CorrectedMeasure] = Field(
         default_factory=dict, description="aspects and composites on people's scale; empty unless asked for"
@@ -413,7 +413,7 @@ class GateReport(Value):
     coverage: RunCoverage = Field(description="the candidate's, over all measures that the rules name")
     rules: Annotated[tuple[GateRule, ...], listed()] = Field(description="those applied, the default ones among them")
     comparison: Comparison | None = Field(description="null without a baseline run")
-    estimate: Estimate = Field(default="judge", description="which estimate decided")
+    estimate: EstimateKind = Field(default="judge", description="which estimate decided")
     looks: Looks = Field(default="once", description="how often corrected figures may be looked at, as asked for")
     corrected: dict[str, CorrectedMeasure] = Field(
         default_factory=dict, description="what rules name, on people's scale; empty unless `estimate` is `corrected`"
@@ -444,13 +444,13 @@ class GateReport(Value):
     )
 
 
-Outcome = Literal["better", "worse", "none"]
+SystemOutcome = Literal["better", "worse", "none"]
 
 
 class SystemCell(Value):
     """The row's system against the column's."""
 
-    outcome: Outcome = Field(description="whether the row's system is significantly better or worse")
+    outcome: SystemOutcome = Field(description="whether the row's system is significantly better or worse")
     p: float | None = Field(description="two-sided, by Holm over the measures of a kind; null where there is no test")
 
 

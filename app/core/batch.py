@@ -362,6 +362,7 @@ def pair_request_of(options: PairRunOptions, shown: tuple[Candidate, Candidate],
         second=side_of(second),
         persona=said.persona if said else None,
         goal=said.goal if said else None,
+        path="source" if options.path == "source" else "english",
         aspects=options.pairs.aspects,
         orders=options.pairs.orders,
         judge=options.judge,
@@ -535,7 +536,7 @@ MOST_PAIRED = 10_000
 """Batches that are searched for pairs: a database reads them by an index in about ten milliseconds."""
 
 
-class EstimateReport(Value):
+class EstimateReport(Telling):
     """Calls, tokens, characters and cost of a batch if nothing is cached. Costs are in USD, null without a price."""
 
     candidates: int
@@ -551,7 +552,7 @@ class EstimateReport(Value):
     )
     cost_usd_provider_batch: float | None = Field(description="every call through the provider's batch, at half price")
     unit_cost_usd: float | None = Field(description="of the most expensive candidate; a budget reserves this for each")
-    assumptions: Annotated[tuple[str, ...], listed()]
+    assumptions: Annotated[tuple[Sentence, ...], listed()]
     second_look_calls: int = Field(
         default=0,
         description="at most, beside `calls`: under the policy `judge-twice` what looks like an attack is judged again",

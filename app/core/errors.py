@@ -40,9 +40,9 @@ class SaitenError(Exception):
     def __init_subclass__(cls, *, code: str | None = None) -> None:
         cls.code = code or cls.code
 
-    def __init__(self, message: Message | str, *, pointer: str | None = None) -> None:
+    def __init__(self, message: Message, *, pointer: str | None = None) -> None:
         super().__init__(message)
-        self.message = message if isinstance(message, Message) else Message("verbatim", text=message)
+        self.message = message
         self.pointer = pointer
 
     @property
@@ -145,7 +145,7 @@ class BatchFinished(SaitenError, code="batch-finished"):
 class LimitReached(SaitenError, code="limit-reached"):
     """The request exceeds a limit of the caller or the service. `retry_after_seconds` is when to ask again."""
 
-    def __init__(self, message: Message | str, *, retry_after_seconds: float) -> None:
+    def __init__(self, message: Message, *, retry_after_seconds: float) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
 
@@ -170,7 +170,7 @@ class SignatureMismatch(SaitenError, code="signature-mismatch"):
     """Two runs whose scores cannot be compared. `pieces` holds the baseline's and the candidate's value by name of the
     signature piece; several values within a run are joined by a comma."""
 
-    def __init__(self, message: Message | str, *, pieces: Mapping[str, tuple[str, str]] | None = None) -> None:
+    def __init__(self, message: Message, *, pieces: Mapping[str, tuple[str, str]] | None = None) -> None:
         super().__init__(message)
         self.pieces = dict(pieces or {})
 
@@ -179,7 +179,7 @@ class RubricInvalid(SaitenError, code="rubric-invalid"):
     """A rubric file that cannot be used. `line` is 1-based, or None if the file could not be read at all; `field` is a
     JSON pointer."""
 
-    def __init__(self, message: Message | str, *, path: str, line: int | None = None, field: str | None = None) -> None:
+    def __init__(self, message: Message, *, path: str, line: int | None = None, field: str | None = None) -> None:
         super().__init__(message)
         self.path = path
         self.line = line
@@ -191,17 +191,18 @@ class SettingsInvalid(SaitenError, code="settings-invalid"): ...
 
 class UpstreamError(SaitenError, code="upstream-error"):
     """A failure of another service. `retry_after_seconds` is the time that it asked for, if any. `said` is its own
-    message. It is for the caller only and is never logged, since a service may echo the dialogue."""
+    message. It is for the caller only and is never logged, since a service may echo the dialogue: `fault` is what is
+    said without it."""
 
-    def __init__(self, message: Message | str, *, retry_after_seconds: float | None = None, said: str = "") -> None:
+    def __init__(self, message: Message, *, retry_after_seconds: float | None = None, said: str = "") -> None:
         # A gateway may cut an echoed text in the middle of a character, and the message is stored in a batch's results.
         super().__init__(Message("fault-with-words", fault=message, words=clean(said)) if said else message)
         self.retry_after_seconds = retry_after_seconds
-        self._loggable = message
+        self.fault = message
 
     @property
     def loggable(self) -> str:
-        return str(self._loggable)
+        return str(self.fault)
 
 
 class JudgeUnavailable(UpstreamError, code="judge-unavailable"): ...

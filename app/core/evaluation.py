@@ -305,6 +305,10 @@ class GivenSide(Value):
         return Conversation.model_construct(turns=self.turns or (), persona=persona, goal=goal)
 
 
+PairPath = Literal["source", "english"]
+"""The language in which two are compared: their own, or English."""
+
+
 class PreferenceRequest(Value):
     """Two responses to one context, or two conversations with one goal or opening."""
 
@@ -317,6 +321,12 @@ class PreferenceRequest(Value):
     second: Annotated[GivenSide, AfterValidator(check_side)] = Field(description="the other one, of the same kind")
     persona: Persona | None = Field(default=None, description="what the system is to be in both conversations")
     goal: Text | None = Field(default=None, description="what both conversations are to achieve")
+    # Excluded at its default: an older Saiten, as during an upgrade, would refuse what it does not know.
+    path: PairPath = Field(
+        default="source",
+        exclude_if=lambda path: path == "source",
+        description="the language that is judged: the texts' own, or their translation into English",
+    )
     aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = Field(
         default=(OVERALL,), description="`overall`, or aspects of the rubric, which are asked about in one call"
     )
@@ -350,7 +360,10 @@ class PreferenceRequest(Value):
 
 
 def pair_faults(asked: PreferenceRequest) -> Iterator[tuple[Location, Message]]:
-    """What does not fit together: a response with a conversation, or either with the other's context."""
+    """What does not fit together: one id for both, a response with a conversation, or either with the other's
+    context."""
+    if asked.first.id is not None and asked.first.id == asked.second.id:
+        yield ("second", "id"), Message("pair-of-one-id")
     if (asked.first.turns is None) != (asked.second.turns is None):
         yield ("second",), Message("pair-of-two-kinds")
         return
@@ -526,6 +539,9 @@ class Paths(Value):
     difference: dict[str, float | None]
     translation_sensitive: bool
 
+
+ADOPTED = "adopted"
+"""The warning that a result has figures only: it was scored elsewhere."""
 
 TRANSLATION_SENSITIVE = "translation-sensitive"
 """The warning that an aspect was rated differently on the two paths."""

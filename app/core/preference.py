@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from saiten_server.core.evaluation import Choice, Pair, Side
+from saiten_server.core.model import COMPACT
 
 LETTERS: Mapping[Choice, str] = {"first": "f", "second": "s", "tie": "t"}
 CHOICES: Mapping[str, Choice] = {letter: choice for choice, letter in LETTERS.items()}
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class Look(NamedTuple):

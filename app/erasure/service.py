@@ -17,6 +17,7 @@ from saiten_server.governance.store import AuditLog, PolicyStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.memory_cache import CallCache
+from saiten_server.platform.tasks import surviving
 from saiten_server.runs.store.batches import BatchStore
 
 logger = logging.getLogger("saiten.governance")
@@ -106,12 +107,8 @@ class Retention:
     async def run(self) -> None:
         """Sweeps until cancelled. What a sweep leaves undone, the next one finds."""
         while True:
-            try:
+            with surviving(logger, "texts that are to go"):
                 await self.sweep()
-            except StoreError as error:
-                logger.warning(
-                    "texts that are to go wait for the store: %s", error.loggable, extra={"code": error.code}
-                )
             await self._sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:

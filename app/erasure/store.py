@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from saiten_server.comparison.gates.store import GateStore
+from saiten_server.comparison.kept_gates import GateStore
 from saiten_server.core import redaction
 from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from saiten_server.core.batch import ENDED_STATUSES, EXPIRED
@@ -38,6 +38,7 @@ from saiten_server.core.model import digest, key_of
 from saiten_server.core.redaction import ERASED_FAILURE, Cover, Erased
 from saiten_server.core.sentences import instead
 from saiten_server.monitors.store.erasing import erase_seen
+from saiten_server.offline.store import forget_keys
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import has_marks, take_turn
@@ -150,11 +151,12 @@ class TextStore:
             gone = sum([await self._erase_batch(project, batch_id) for batch_id in whole])
             candidates = await self._erase_candidates(project, metadata)
             singles = await self._erase_singles(project, metadata)
+            # Before datasets: what monitors do not list any more cannot be added to one afterwards.
+            await erase_seen(self._engine, project, metadata)
             marked = has_marks(self._engine, t.dataset_parts.c.content, metadata)
             items = await erase_items(self._engine, project, metadata, marked)
             await self._forget_answers(project, metadata)
             await GateStore(self._engine).erase_marked(project, has_marks(self._engine, t.gates.c.metadata, metadata))
-            await erase_seen(self._engine, project, metadata)
         finally:
             # Not before: the erasure of a batch cleans too, and so does another caller's.
             self._cleaning.mark_traces()
@@ -340,6 +342,7 @@ async def erase_candidates(
     blank = update(t.batch_items).where(item.batch_id == batch_id, item.position.in_(found))
     await connection.execute(blank.values(request=ERASED_REQUEST, tries=0))
     await connection.execute(delete(t.batch_texts).where(text.batch_id == batch_id, text.position.in_(found)))
+    await forget_keys(connection, batch_id, found)
     await remove_places(connection, batch_id, found)
     sizes = await remove_ratings(connection, row.project, batch_id, gone, [one.id for one in had.values()])
     await leave_rounds(connection, batch_id, found, now)
@@ -495,7 +498,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
     """Finished batches, one after the other."""
     done, connection = 0, sweep.connection
     while done < limit:
-        found = await find_batch(sweep)
+        found = await take_batch(sweep)
         if found is None:
             break
         texts = "drop" if found.texts == UNDER_WAY["drop"] else sweep.texts
@@ -517,7 +520,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
     return done
 
 
-async def find_batch(sweep: Sweep) -> Any:
+async def take_batch(sweep: Sweep) -> Any:
     """A finished batch with texts, which no other process changes until the transaction ends."""
     chunk = t.batch_chunks.c
     held_now = exists().where(chunk.batch_id == batch.id, chunk.state == "leased", chunk.lease_until >= sweep.now)

@@ -144,7 +144,7 @@ def fold_runs(take: np.ufunc, values: Floats) -> Floats:
     return folded
 
 
-def make_table(
+def make_case_table(
     frames: Sequence[RunFrame], keys: Sequence[Integers], scales: Mapping[str, CaseScale], aspects: Sequence[str]
 ) -> CaseTable:
     """The runs' results case by case."""
@@ -163,7 +163,7 @@ def make_table(
     for key in measures:
         name = flat_name(key)
         columns = [frame.read(key) for frame in frames]
-        raw[name] = group(columns, cases, shape)
+        raw[name] = average_cases(columns, cases, shape)
         if name not in known:
             ends = [float(np.nan_to_num(take.reduce(raw[name], axis=None))) for take in (np.fmin, np.fmax)]
             known[name] = CaseScale(*ends)
@@ -171,13 +171,13 @@ def make_table(
         if scale.best is None:
             shares[name] = (raw[name] - scale.low) / scale.width
         else:
-            shares[name] = group([1 - np.abs(one - scale.best) / scale.width for one in columns], cases, shape)
-    spread = group([frame.spread for frame in frames], cases, shape)
+            shares[name] = average_cases([1 - np.abs(one - scale.best) / scale.width for one in columns], cases, shape)
+    spread = average_cases([frame.spread for frame in frames], cases, shape)
     kept = tuple(name for name in aspects if name in shares)
     return CaseTable(frames, cases, first, counts, shares, raw, known, kept, spread)
 
 
-def group(columns: Sequence[NDArray[np.floating]], cases: Sequence[Integers], shape: tuple[int, int]) -> Floats:
+def average_cases(columns: Sequence[NDArray[np.floating]], cases: Sequence[Integers], shape: tuple[int, int]) -> Floats:
     """The means by case of what is there, shape (runs, cases)."""
     means = np.full(shape, np.nan)
     for run, (column, case) in enumerate(zip(columns, cases, strict=True)):

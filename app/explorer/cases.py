@@ -122,11 +122,11 @@ class CaseExplorer:
         comparable = len({batch.texts for batch in batches}) == 1 and batches[0].texts != "drop"
 
         def work() -> CaseTable:
-            from saiten_server.explorer.case_table import identify, make_table
+            from saiten_server.explorer.case_table import identify, make_case_table
 
             numbered = any(map(are_unnamed, batches, (frame.items for frame in frames)))
             keys = identify(frames, numbered=numbered, comparable=comparable)
-            return make_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
+            return make_case_table(frames, keys, scales, [aspect.id for aspect in rubric.aspects])
 
         return await asyncio.to_thread(work)
 
@@ -154,8 +154,8 @@ class CaseExplorer:
 
 
 def state_of(batch: Batch) -> tuple[Any, ...]:
-    """What changes whenever the batch's results do."""
-    return batch.id, batch.status, batch.texts, *batch.counts.model_dump().values()
+    """A value that changes whenever the batch's results do."""
+    return batch.id, batch.status, batch.finished_at, batch.texts, *batch.counts.model_dump().values()
 
 
 def place_ratings(

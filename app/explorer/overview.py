@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from saiten.core.messages import Message
 from saiten_server.comparison.runs import RunReader, best_of, find_batch
-from saiten_server.comparison.values import ComparedRun, Outcome, SystemCell, SystemMatrix, Verdict
+from saiten_server.comparison.values import ComparedRun, SystemCell, SystemMatrix, SystemOutcome, Verdict
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from saiten_server.core.rubric import Rubric
@@ -132,8 +132,8 @@ def oversee(
     return Overview(
         batches=tuple(ids),
         systems=judged.report.systems if judged.report else (),
-        judged=rank_systems(judged, best, alpha, own),
-        rated=rank_systems(rated, best, alpha, own),
+        judged=order_systems(judged, best, alpha, own),
+        rated=order_systems(rated, best, alpha, own),
         agreement=follow(rated, measure_agreement),
         correlation=follow(rated, correlate_scores),
         ambiguous=table.ambiguous,
@@ -171,7 +171,7 @@ def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
     return opinions.observe(chosen)
 
 
-def rank_systems(
+def order_systems(
     part: ReportPart[Observations], best: Mapping[str, float], alpha: float, aspects: Collection[str]
 ) -> Ranking:
     """Hierarchy and matrices of the values that stand as ratings; `aspects` are the rubric's."""
@@ -224,7 +224,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
     }
 
 
-OUTCOMES: Mapping[Verdict, tuple[Outcome, Outcome]] = {
+OUTCOMES: Mapping[Verdict, tuple[SystemOutcome, SystemOutcome]] = {
     "better": ("better", "worse"),
     "worse": ("worse", "better"),
     "inconclusive": ("none", "none"),
@@ -244,11 +244,13 @@ def split_systems(observations: Observations, aspects: Collection[str]) -> list[
     if observations.dialogue is not None:
         # The number of none is −1, and the key of none 0.
         dialogues[observations.unit] = observations.dialogue + 1
+    drawn = observations.sampled
+    sampled = np.ones(observations.units) if drawn is None else observations.means(drawn)
     runs = []
     for number, name in enumerate(observations.systems):
         own = np.flatnonzero(observations.unit_system == number)
         values = {key: column[own] for key, column in means.items()}
         items = observations.unit_item[own] + 1
-        frame = make_frame(len(own), values, items=items, clusters=dialogues[own])
+        frame = make_frame(len(own), values, items=items, clusters=dialogues[own], probability=sampled[own])
         runs.append(ComparedRun(name, frame, len(own), {}, {}, tuple(aspects)))
     return runs

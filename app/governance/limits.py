@@ -10,7 +10,7 @@ from fastapi import Request
 from saiten.core.messages import Message
 from saiten_server.core.access import APIKey
 from saiten_server.core.errors import CostLimitReached
-from saiten_server.platform.web.request_limits import requests_of
+from saiten_server.platform.request_limits import requests_of
 
 if TYPE_CHECKING:
     from saiten_server.container import Container

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from saiten.core.messages import Message
@@ -51,7 +52,7 @@ def read_pair_verdict(
     """The reply's choice in each aspect, as `values` writes it down; every aspect is in the result. The other arguments
     are those of `read_verdict`."""
     if canary is not None and any(leaks(text, canary) for text in (reply, refusal) if text):
-        return VerdictReading(rate_nothing(aspects, "unparseable", LEAKED).ratings, leaked=True)
+        return replace(rate_nothing(aspects, "unparseable", LEAKED), leaked=True)
     failing = fail(reply, finish_reason, refusal)
     if failing is not None:
         return rate_nothing(aspects, *failing)
@@ -66,12 +67,8 @@ def read_pair_verdict(
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", Message("reply-no-verdict", fault=fault.message))
     ratings: dict[str, Rating] = {aspect.id: read_choice(aspect, words, values) for aspect in aspects}
-    spans = {
-        name: (start + first, start + last)
-        for name, (_, (first, last)) in words.items()
-        if isinstance(ratings[name], int)
-    }
-    return VerdictReading(MappingProxyType(ratings), spans=MappingProxyType(spans), addressed=addressed)
+    spans = {name: span for name, (_, span) in words.items() if isinstance(ratings[name], int)}
+    return VerdictReading(MappingProxyType(ratings), spans=MappingProxyType(spans), addressed=addressed).moved(start)
 
 
 def read_choice(aspect: Aspect, words: Words, values: Mapping[str, int]) -> Rating:

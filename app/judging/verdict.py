@@ -40,22 +40,6 @@ class Malformed(Exception):
         self.message = message
 
 
-@dataclass(frozen=True)
-class VerdictPart:
-    """One aspect in a verdict: the number as written (None if missing), its place, the reason, and of a conversation
-    the numbers of faulty turns as written."""
-
-    number: str | None
-    span: tuple[int, int] = (0, 0)
-    reason: str | None = None
-    turns: tuple[str, ...] | None = None
-
-    def moved(self, by: int) -> VerdictPart:
-        """The same part of a verdict that begins so many code points later."""
-        start, end = self.span
-        return replace(self, span=(start + by, end + by))
-
-
 class NamedFault(NamedTuple):
     """A faulty turn as the judge names it. Kind and reason are None if the rubric has no kinds."""
 
@@ -74,6 +58,41 @@ class FaultEntry:
     aspects: tuple[str, ...]
 
 
+Rating = int | Unrated
+Faults = tuple[NamedFault, ...] | Unrated
+"""The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
+kind."""
+
+
+@dataclass(frozen=True)
+class VerdictReading:
+    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given. `spans` holds
+    the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply holds the canary
+    of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses its evaluator.
+    `faults` holds the turns that a verdict on a conversation names for each rated aspect."""
+
+    ratings: Mapping[str, Rating]
+    reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    spans: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    leaked: bool = False
+    addressed: bool = False
+    faults: Mapping[str, Faults] = field(default_factory=lambda: MappingProxyType({}))
+
+    @cached_property
+    def rated(self) -> int:
+        """How many aspects have a rating."""
+        return sum(isinstance(rating, int) for rating in self.ratings.values())
+
+    @property
+    def complete(self) -> bool:
+        return self.rated == len(self.ratings)
+
+    def moved(self, by: int) -> VerdictReading:
+        """The reading of a verdict that begins so many code points later."""
+        spans = {name: (start + by, end + by) for name, (start, end) in self.spans.items()}
+        return replace(self, spans=MappingProxyType(spans))
+
+
 class Number(str):
     """An integer as it is spelled, so that it is never confused with a JSON string."""
 
@@ -86,14 +105,14 @@ def read_json_verdict(
     *,
     explain: bool,
     screen: bool = False,
-    turns: bool = False,
-    faults: bool = False,
-) -> tuple[dict[str, VerdictPart], bool, tuple[FaultEntry, ...]]:
-    """What a reply holds that follows `build_schema`, or with `turns` or `faults` `build_conversation_schema`.
+    turns: tuple[int, ...] | None = None,
+    kinds: tuple[str, ...] = (),
+) -> VerdictReading:
+    """What a reply says that follows `build_schema`, or with `turns` `build_conversation_schema`.
 
-    That is its parts without missing aspects; whether it says that a text addresses its evaluator, which it must answer
-    with `screen`; and with `faults` its list of faults. Raises Malformed. The text must be a single JSON object.
-    Repeated or unknown members, and anything but an integer in the place of a rating, are refused."""
+    With `screen` it must say whether a text addresses its evaluator, and with `kinds` it must list faults. Raises
+    Malformed. The text must be a single JSON object. Repeated or unknown members, and anything but an integer in the
+    place of a rating, are refused."""
     # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
     try:
         members = read_strict_json(reply, parse_int=Number)
@@ -104,18 +123,25 @@ def read_json_verdict(
     addressed = members.pop(SCREEN, None) if screen else False
     if not isinstance(addressed, bool):
         raise Malformed(Message("verdict-screen-not-boolean", name=SCREEN))
-    listed = take_faults(members) if faults else ()
+    listed = take_faults(members) if kinds else ()
     known = {aspect.id for aspect in aspects}
     if set(members) - known:
         raise Malformed(Message("verdict-member-unknown"))
-    spans = locate_numbers(reply)
-    parts = {}
-    for aspect_id, value in members.items():
-        named = take_turns(value) if turns else None
+    numbers: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    named: dict[str, tuple[str, ...]] = {}
+    for name, value in members.items():
+        if turns is not None and not kinds:
+            named[name] = take_turns(value)
         number, reason = read_reasoned(value) if explain else (require_number(value), None)
-        span = spans.get((aspect_id, "rating") if explain else (aspect_id,), (0, 0))
-        parts[aspect_id] = VerdictPart(number, span, reason, named)
-    return parts, addressed, listed
+        if number is not None:
+            numbers[name] = number
+        if reason is not None:
+            reasons[name] = reason
+    places = locate_numbers(reply)
+    spans = {name: places.get((name, "rating") if explain else (name,), (0, 0)) for name in numbers}
+    reading = replace(assess(aspects, numbers, spans, reasons, named=named, turns=turns or ()), addressed=addressed)
+    return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
 
 
 FAULT_MEMBERS = {"turn", "reason", "kind", "aspects"}
@@ -194,10 +220,8 @@ COLON = r"[ \t\u3000]*+[:：][ \t\u3000]*+"
 VALUE = r"「[ \t\u3000]*+(?P<value>[-－0-9０-９]*)[ \t\u3000]*+」"
 
 
-def read_text_verdict(
-    reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool
-) -> dict[str, VerdictPart]:
-    """The parts of a reply in the text format, without missing aspects. Raises Malformed.
+def read_text_verdict(reply: str, aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> VerdictReading:
+    """What a reply in the text format says. Raises Malformed.
 
     The grammar covers the whole message: entries with white space between them and nothing else, each aspect at most
     once, in any order (each is named). With `explain` every entry begins with its aspect's reason, on a line of its
@@ -205,18 +229,25 @@ def read_text_verdict(
     """
     entry = entry_pattern(aspects, language, explain=explain)
     ids = {aspect.name[language]: aspect.id for aspect in aspects}
-    parts: dict[str, VerdictPart] = {}
+    numbers: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    met: set[str] = set()
     place = match_end(VERDICT_SPACE, reply, 0)
     while place < len(reply):
         found = entry.match(reply, place)
         if found is None:
             raise Malformed(Message("verdict-lines-unknown"))
-        aspect_id = ids[found["name"]]
-        if aspect_id in parts:
+        name = ids[found["name"]]
+        if name in met:
             raise Malformed(Message("verdict-aspect-twice"))
-        parts[aspect_id] = read_entry(found, explain=explain)
+        met.add(name)
+        if explain:
+            reasons[name] = clean(found["reason"].strip())
+        if found["value"]:
+            numbers[name], spans[name] = read_value(found["value"]), found.span("value")
         place = match_end(SPACE_OR_END, reply, found.end())
-    return parts
+    return assess(aspects, numbers, spans, reasons)
 
 
 def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) -> re.Pattern[str]:
@@ -230,16 +261,12 @@ def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) 
     return re.compile(rf"{label}{COLON}(?P<reason>[^\S\n]*+\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
 
 
-def read_entry(found: re.Match[str], *, explain: bool) -> VerdictPart:
-    """The part in one entry. Raises Malformed if its value is not an integer."""
-    reason = clean(found["reason"].strip()) if explain else None
-    written = found["value"]
-    if not written:
-        return VerdictPart(None, reason=reason)
+def read_value(written: str) -> str:
+    """The digits of an entry's value. Raises Malformed if it is not an integer."""
     number = unicodedata.normalize("NFKC", written)
     if not INTEGER.fullmatch(number):
         raise Malformed(Message("verdict-value-not-integer"))
-    return VerdictPart(number, found.span("value"), reason)
+    return number
 
 
 def match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
@@ -264,37 +291,8 @@ def uncover(reply: str) -> tuple[int, int]:
     return (start, end) if fence is None else fence.span("verdict")
 
 
-Rating = int | Unrated
-Faults = tuple[NamedFault, ...] | Unrated
-"""The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
-kind."""
-
 FILTER_CHARACTERS = 200  # Of a provider's words about what it filtered
 LEAKED = Message("reply-leaks-instructions")
-
-
-@dataclass(frozen=True)
-class VerdictReading:
-    """The content of a reply: a rating or `Unrated` for every requested aspect, and the reasons given. `spans` holds
-    the place of each rating in the reply as (start, end) in code points. `leaked` is True if the reply holds the canary
-    of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses its evaluator.
-    `faults` holds the turns that a verdict on a conversation names for each rated aspect."""
-
-    ratings: Mapping[str, Rating]
-    reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    spans: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
-    leaked: bool = False
-    addressed: bool = False
-    faults: Mapping[str, Faults] = field(default_factory=lambda: MappingProxyType({}))
-
-    @cached_property
-    def rated(self) -> int:
-        """How many aspects have a rating."""
-        return sum(isinstance(rating, int) for rating in self.ratings.values())
-
-    @property
-    def complete(self) -> bool:
-        return self.rated == len(self.ratings)
 
 
 def read_verdict(
@@ -326,28 +324,16 @@ def read_verdict(
     failing = fail(reply, finish_reason, refusal)
     if failing is not None:
         return rate_nothing(aspects, *failing)
-    addressed = False
-    listed: tuple[FaultEntry, ...] = ()
     start, end = uncover(reply or "") if lenient else (0, None)
     verdict = (reply or "")[start:end]
     try:
         if structured or turns is not None:
-            parts, addressed, listed = read_json_verdict(
-                verdict,
-                aspects,
-                explain=explain,
-                screen=screen,
-                turns=turns is not None and not kinds,
-                faults=bool(kinds),
-            )
+            reading = read_json_verdict(verdict, aspects, explain=explain, screen=screen, turns=turns, kinds=kinds)
         else:
-            parts = read_text_verdict(verdict, aspects, language, explain=explain)
+            reading = read_text_verdict(verdict, aspects, language, explain=explain)
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", Message("reply-no-verdict", fault=fault.message))
-    if start:
-        parts = {name: part.moved(start) for name, part in parts.items()}
-    reading = replace(assess(parts, aspects, turns or ()), addressed=addressed)
-    return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
+    return reading.moved(start) if start else reading
 
 
 def fail(reply: str | None, finish_reason: str | None, refusal: str | None) -> tuple[UnratedReason, Message] | None:
@@ -374,25 +360,24 @@ def rate_nothing(aspects: tuple[Aspect, ...], reason: UnratedReason, detail: Mes
 
 
 def assess(
-    parts: Mapping[str, VerdictPart], aspects: tuple[Aspect, ...], turns: tuple[int, ...] = ()
+    aspects: tuple[Aspect, ...],
+    numbers: Mapping[str, str],
+    spans: Mapping[str, tuple[int, int]],
+    reasons: Mapping[str, str],
+    *,
+    named: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    turns: tuple[int, ...] = (),
 ) -> VerdictReading:
-    """Checks each part of a well-formed verdict against the scale of its aspect."""
-    ratings: dict[str, Rating] = {}
-    reasons: dict[str, str] = {}
-    spans: dict[str, tuple[int, int]] = {}
-    faults: dict[str, Faults] = {}
+    """The reading of a well-formed verdict. Each number, as written, is checked against the scale of its aspect, and
+    the turns that are named for it, as written, against the system's `turns`."""
     known = {str(turn): turn for turn in turns}
-    for aspect in aspects:
-        part = parts.get(aspect.id)
-        ratings[aspect.id] = rating = rate_aspect(part, aspect)
-        if part and isinstance(rating, int):
-            spans[aspect.id] = part.span
-            if part.reason is not None:
-                reasons[aspect.id] = part.reason
-            if part.turns is not None:
-                faults[aspect.id] = check_faults(part.turns, known)
+    ratings = {aspect.id: rate_aspect(numbers.get(aspect.id), aspect) for aspect in aspects}
+    rated = [name for name, rating in ratings.items() if isinstance(rating, int)]
     return VerdictReading(
-        MappingProxyType(ratings), MappingProxyType(reasons), MappingProxyType(spans), faults=MappingProxyType(faults)
+        MappingProxyType(ratings),
+        MappingProxyType({name: reasons[name] for name in rated if name in reasons}),
+        MappingProxyType({name: spans[name] for name in rated}),
+        faults=MappingProxyType({name: check_faults(named[name], known) for name in rated if name in named}),
     )
 
 
@@ -439,16 +424,16 @@ def check_entries(listed: Sequence[FaultEntry], asked: Set[str], kinds: Sequence
     return None
 
 
-def rate_aspect(part: VerdictPart | None, aspect: Aspect) -> Rating:
-    """The aspect's rating, or why there is none."""
-    if part is None or part.number is None:
+def rate_aspect(number: str | None, aspect: Aspect) -> Rating:
+    """The aspect's rating for a number as written, or why there is none."""
+    if number is None:
         return Unrated(reason="missing", **in_english(Message("verdict-without-value", aspect=aspect.id)))
     # Compared as text: a number of a thousand digits never becomes an int.
     for value in aspect.values:
-        if part.number == str(value):
+        if number == str(value):
             return value
     low, high = aspect.scale
-    return off_scale(Message("verdict-off-scale", given=part.number[:12], low=low, high=high))
+    return off_scale(Message("verdict-off-scale", given=number[:12], low=low, high=high))
 
 
 def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Faults]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
@@ -24,12 +22,12 @@ from saiten_server.monitors.values import (
 from saiten_server.platform.web.body import JSON, body_of
 from saiten_server.platform.web.dependencies import (
     Serving,
-    link_next,
+    cut_page,
     note,
     read_cursor,
     refuse_other_queries,
+    tell_page,
     tell_value,
-    write_cursor,
 )
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.scoring.idempotency import once
@@ -51,7 +49,6 @@ CHANGE_BODY = reads({JSON: form(MonitorChange, {"rate": 0.1})})
 
 Limit = Annotated[int, Query(ge=1, le=200, description="at most so many")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
-Found = TypeVar("Found")
 
 
 class Monitors(Value):
@@ -170,7 +167,7 @@ async def list_windows(
         request.state.project, monitor_id, before=read_cursor(cursor), limit=limit + 1
     )
     shown, following = cut_page(found, limit, lambda named: (named[1].starts_at, named[0]))
-    return tell_page(request, Windows(items=tuple(one for _, one in shown), next=following))
+    return tell_page(request, Windows(items=tuple(one for _, one in shown), next=following), following)
 
 
 @router.get("/{monitor_id}/alarms", summary="List alarms", responses={200: {"model": Alarms}, **PROBLEMS})
@@ -183,7 +180,7 @@ async def list_alarms(
         request.state.project, monitor_id, before=read_cursor(cursor), limit=limit + 1
     )
     shown, following = cut_page(found, limit, lambda one: (one.raised_at, one.id))
-    return tell_page(request, Alarms(measures=tuple(states), items=tuple(shown), next=following))
+    return tell_page(request, Alarms(measures=tuple(states), items=tuple(shown), next=following), following)
 
 
 @router.get(
@@ -198,16 +195,4 @@ async def list_monitored_conversations(
         request.state.project, monitor_id, before=read_cursor(cursor), limit=limit + 1
     )
     shown, following = cut_page(found, limit, lambda named: (named[1].closed_at, named[0]))
-    return tell_page(request, LiveResults(items=tuple(one for _, one in shown), next=following))
-
-
-def cut_page(
-    found: Sequence[Found], limit: int, place: Callable[[Found], tuple[datetime, str]]
-) -> tuple[Sequence[Found], str | None]:
-    """The first `limit` of what was found, and the cursor of the page after them where there is more."""
-    return found[:limit], write_cursor(*place(found[limit - 1])) if len(found) > limit else None
-
-
-def tell_page(request: Request, page: Windows | Alarms | LiveResults) -> Response:
-    """The page, with a `Link` header that leads to the next one."""
-    return tell_value(request, page, headers={} if page.next is None else link_next(request, cursor=page.next))
+    return tell_page(request, LiveResults(items=tuple(one for _, one in shown), next=following), following)

@@ -25,6 +25,7 @@ from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import ConversationClaim, LiveConversation
 from saiten_server.monitors.values import MonitorOptions, StoredMonitor
+from saiten_server.platform.tasks import surviving
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.growing import GrowingBatch
@@ -69,18 +70,12 @@ class MonitorWork:
         """Does a round a second. What a failure leaves undone, the next round finds."""
         rounds = 0
         while True:
-            try:
+            more = False
+            with surviving(logger, "monitors"):
                 more = await self.do_round()
                 if rounds % TIDY_ROUNDS == 0:
                     await forget_skipped(self.store.engine, self.instruments.now() - KEPT)
                 rounds += 1
-            except StoreError as error:
-                logger.warning("monitors wait for the store: %s", error.loggable, extra={"code": error.code})
-                more = False
-            except Exception:
-                # One unreadable row, for example, must not end the worker of batches too.
-                logger.exception("unexpected error", extra={"code": SaitenError.code})
-                more = False
             await self.sleep(0 if more else ROUND_SECONDS)
 
     async def do_round(self) -> bool:
@@ -200,9 +195,10 @@ def describe_run(options: MonitorOptions, monitor_id: str, rubric: Rubric, place
 
 
 def read_scales(instruments: ScoringContext, options: MonitorOptions) -> Scales:
-    """The ends of the scales of the rubric's aspects; none where the rubric is gone."""
+    """The ends of the scales of the rubric's aspects, and their names; none where the rubric is gone."""
     try:
         rubric = instruments.rubrics.get(options.rubric)
     except UnknownRubric:
         return Scales()
-    return Scales({one.id: (float(min(one.values)), float(max(one.values))) for one in rubric.aspects})
+    ends = {one.id: (float(min(one.values)), float(max(one.values))) for one in rubric.aspects}
+    return Scales(ends, {one.id: {**one.name} for one in rubric.aspects})

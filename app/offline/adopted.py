@@ -12,6 +12,7 @@ from saiten_server.core.conversation import JUDGED, KIND, KINDS_KNOWN, RULE_CODE
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.evaluation import (
+    ADOPTED,
     AspectResult,
     Evaluation,
     EvaluationRequest,
@@ -33,10 +34,15 @@ from saiten_server.runs.summary import BUILD, SYSTEM, ResultFigures, find_probab
 Row = dict[str, Any]
 """A result as its columns, without those that are null."""
 
-ADOPTED = "adopted"
-"""The warning that a result has figures only: it was scored elsewhere."""
-
-TEXTS = {"item": 512, "dialogue": 128, "cluster": 16, "signature": 4_000, "failure": 64, "failure.detail": 2_000}
+TEXTS = {
+    "key": 64,
+    "item": 512,
+    "dialogue": 128,
+    "cluster": 16,
+    "signature": 4_000,
+    "failure": 64,
+    "failure.detail": 2_000,
+}
 """Characters of the columns of texts, at most."""
 
 MOST_TURNS = 10_000

@@ -21,8 +21,9 @@ import numpy as np
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.offline.columns import RESULT
-from saiten_server.offline.frame_reading import Rows, find_kept
+from saiten_server.offline.frame_reading import Rows, find_kept, read_clusters
 from saiten_server.offline.opened_files import FrameFiles, FramePart, named, open_files
+from saiten_server.runs.clusters import name_found
 
 MOST_MEMORY = 4 << 30
 """Of memory: damaged or hostile files state sizes that no one has."""
@@ -60,18 +61,23 @@ def limit_memory() -> None:
 
 def read_lines(address: str, most: int) -> Iterator[dict[str, Any]]:
     """The lines of the files at an address. Raises InvalidRequest, which names the file and the row group."""
-    files = open_files(address)
+    files = open_files(address, inside=True)
     if files.rows > most:
         raise InvalidRequest(Message("adopted-rows-most", rows=files.rows, most=most))
     kept = find_kept(files)
     rows = Rows(files, kept)
     yield {"rubric": files.rubric, "rows": rows.size, "digest": digest_rows(rows)}
     wanted = None if kept is None else {*kept.tolist()}
-    number = 0
+    clusters = read_clusters(rows)
+    number = counted = 0
     for part in files.parts:
         for row in read_rows(part, choose_columns(files)):
             if wanted is None or number in wanted:
-                yield clean_row(row, files, number)
+                found = clean_row(row, files, number)
+                if cluster := int(clusters[counted]):
+                    found.setdefault("cluster", name_found("context", cluster))
+                yield found
+                counted += 1
             number += 1
     yield {"end": True}
 

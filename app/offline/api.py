@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from saiten_server.core.batch import Batch
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import validate
-from saiten_server.offline.service import Adoption, AdoptionService, AdoptRequest
+from saiten_server.offline.service import UPLOAD, Adoption, AdoptionService, AdoptRequest
 from saiten_server.platform.web.body import JSON, Upload, decode, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import (
     METADATA,
@@ -21,9 +21,9 @@ from saiten_server.platform.web.dependencies import (
     note,
     read_metadata,
     refuse_other_queries,
+    tell_value,
 )
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, header, reads
-from saiten_server.runs.answers import answer_batch
 from saiten_server.scoring.idempotency import once
 
 router = APIRouter(prefix="/v1/runs", tags=["batches"])
@@ -75,7 +75,7 @@ async def adopt_run(
             asked = validate(AdoptRequest, decode(request.state.body), limits)
             address = service.find_place(asked.url, request.state.project)
         else:
-            given = {"url": "upload", "name": name, "rubric": rubric, "metadata": read_metadata(request)}
+            given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata(request)}
             asked = validate(AdoptRequest, given, limits)
             address = "upload.parquet"
             request.state.body = await keep_upload(request, os.path.join(folder, address))
@@ -85,14 +85,14 @@ async def adopt_run(
             if found.new:
                 rows = found.batch.counts.total
                 await note(request, container, "run.adopted", found.batch.id, rows=rows, url=asked.url[:200])
-            return answer(found)
+            return answer(request, found)
 
         return await once(request, container.scoring.evaluations, make)
 
 
-def answer(found: Adoption) -> Response:
+def answer(request: Request, found: Adoption) -> Response:
     """The batch with its address."""
-    response = answer_batch(found.batch, 201 if found.new else 200)
+    response = tell_value(request, found.batch, 201 if found.new else 200)
     response.headers["Location"] = f"/v1/batches/{found.batch.id}"
     return response
 

@@ -43,6 +43,7 @@ RESULT: tuple[FileColumn, ...] = (
     FileColumn("metadata", "string", "the item's metadata as JSON"),
     FileColumn("similarity", "float64", "b, the similarity to the references"),
     FileColumn("spread", "float64", "mean standard deviation of the samples, as a share of each scale"),
+    FileColumn("probability", "float64", "with which a monitor sampled the conversation; null of anything else"),
     FileColumn("system_turns", "int32", "of a conversation: how many turns the system has"),
     FileColumn("faults", "string", "of a conversation: its faulty turns by code, as JSON"),
     FileColumn("judge_calls", "int32", "calls of the judge that were made for it", False),

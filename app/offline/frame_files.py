@@ -20,11 +20,11 @@ from saiten_server.core.evaluation import (
     Record,
     Usage,
 )
-from saiten_server.core.model import key_of
+from saiten_server.core.model import COMPACT, key_of
 from saiten_server.core.rubric import Rubric
 from saiten_server.offline.columns import REASON, list_columns
 from saiten_server.runs.clusters import name_dialogue
-from saiten_server.runs.summary import COMPACT, ResultFigures, measure_failure, measure_record
+from saiten_server.runs.summary import ResultFigures, measure_failure, measure_record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,6 +122,7 @@ def describe_figures(figures: ResultFigures) -> dict[str, Any]:
         "context_key": None if figures.context is None else key_of(figures.context),
         "similarity": figures.similarity,
         "spread": figures.spread,
+        "probability": figures.probability,
         "system_turns": None if faulty is None else faulty.system_turns,
         "faults": None if faulty is None else COMPACT.encode(faulty.found),
     }

@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from saiten.core.messages import Message
 from saiten_server.core.batch import BatchUsage
 from saiten_server.core.conversation import FINDING, FaultyTurns, list_codes
+from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.model import key_of
 from saiten_server.core.rubric import Rubric
 from saiten_server.offline.frame_files import UNTOLD
 from saiten_server.offline.opened_files import FrameFiles
 from saiten_server.runs.frame import Floats, Integers, Label, LoadedColumns, RunFrame, kind_of, make_frame
 from saiten_server.runs.store.frames import read_label
 from saiten_server.runs.store.rows import codes_of, enclose
-from saiten_server.runs.summary import MeasureKey
+from saiten_server.runs.summary import LEAST_PROBABILITY, MeasureKey
 
 MOST_VALUES = 10_000
 """Different statuses, systems, reasons and so on: of a run there are a few dozen."""
@@ -115,14 +117,34 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
         positions=np.arange(rows.size, dtype=np.int32),
         items=rows.numbers("item_key", 0, np.int64),
         contexts=rows.numbers("context_key", 0, np.int64),
-        clusters=rows.numbers("cluster_key", 0, np.int64),
+        clusters=read_clusters(rows),
         candidates=rows.numbers("candidate", -1, np.int32),
         similarity=rows.numbers("similarity", np.nan, np.float64),
         spread=rows.numbers("spread", np.nan, np.float32),
+        probability=read_probabilities(rows),
         label=label,
         fault=fault,
     )
     return FileRun(frame, count_signatures(rows), files.rows - rows.size, add_usage(rows), rows.place)
+
+
+NO_CONTEXT = key_of(digest_context(()))
+
+
+def read_clusters(rows: Rows) -> Integers:
+    """The clusters of results, 0 of one that stands alone. Results that name no dialogue and answer one context are a
+    cluster, as at the intake of a service, which also sees what continues a context."""
+    clusters = rows.numbers("cluster_key", 0, np.int64)
+    contexts = rows.numbers("context_key", 0, np.int64)
+    places = np.flatnonzero((clusters == 0) & (contexts != 0) & (contexts != NO_CONTEXT))
+    ordered = np.sort(contexts[places])
+    shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(shared):
+        return clusters
+    own = contexts[places]
+    found: Integers = clusters.copy()
+    found[places] = np.where(np.isin(own, shared), own, 0)
+    return found
 
 
 def find_kept(files: FrameFiles) -> Integers | None:
@@ -140,6 +162,16 @@ def find_kept(files: FrameFiles) -> Integers | None:
     del ordered
     first: Integers = np.sort(np.unique(hashed, return_index=True)[1])
     return first
+
+
+def read_probabilities(rows: Rows) -> Floats:
+    """With which each result's conversation was sampled, 1 where none was, shape (n,). Raises InvalidRequest for what
+    is no probability."""
+    found: Floats = rows.numbers("probability", 1.0, np.float64)
+    wrong = np.flatnonzero(~((found >= LEAST_PROBABILITY) & (found <= 1)))
+    if len(wrong):
+        raise InvalidRequest(Message("frame-probability-invalid", place=rows.place(int(wrong[0]))))
+    return found
 
 
 def read_faults(rows: Rows) -> tuple[list[FaultyTurns | None], Integers]:

@@ -29,7 +29,8 @@ MOST_PATH = 1_024
 
 class Block(NamedTuple):
     """A piece of the input that is read by itself: a row group of `rows` rows, or the lines of a file that begin in its
-    bytes from `start` on and before `end`, where the number of rows is not known."""
+    bytes from `start` on and before `end`, where the number of rows is not known. A file that cannot be opened is a
+    block with its `fault`."""
 
     path: str
     group: int | None
@@ -37,6 +38,7 @@ class Block(NamedTuple):
     start: int = 0
     end: int = 0
     packed: bool = False
+    fault: Message | None = None
 
     def say(self) -> Message:
         """The block as a message names it."""
@@ -71,10 +73,15 @@ class InputFile:
 
     def list_blocks(self) -> list[Block]:
         """Everything that is to be read, in the order of the files' names. Reads each Parquet file's footer, and
-        refuses a file without the columns that the rubric needs before anything is scored."""
+        refuses a file without the columns that the rubric needs before anything is scored. A file that cannot be read
+        is a block with its fault, unless none can."""
         files = self.list_files()
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            return [block for found in pool.map(self._list_blocks, files) for block in found]
+            blocks = [block for found in pool.map(self._list_blocks, files) for block in found]
+        faults = [block.fault for block in blocks if block.fault is not None]
+        if faults and len(faults) == len(files):
+            raise InvalidRequest(faults[0])
+        return blocks
 
     def list_files(self) -> list[str]:
         """The paths of the files."""
@@ -95,16 +102,24 @@ class InputFile:
         return files
 
     def _list_blocks(self, path: str) -> list[Block]:
-        filesystem, _ = open_filesystem(self.url)
-        with naming(path):
-            if path.endswith(PARQUET):
-                import pyarrow.parquet as pq
+        try:
+            return self._open_blocks(path)
+        except SaitenError:
+            raise
+        except Exception as error:  # noqa: BLE001 - storages, packers and Arrow share no error; the run tells the fault
+            fault = Message("offline-block-unreadable", where=show_path(path), reason=explain(error))
+            return [Block(path, None, 0, fault=fault)]
 
-                with filesystem.open(path, "rb") as file:
-                    footer = pq.ParquetFile(file).metadata
-                find_columns(list(footer.schema.to_arrow_schema().names), self.unit, path)
-                return [Block(path, group, footer.row_group(group).num_rows) for group in range(footer.num_row_groups)]
-            size, packed = filesystem.size(path), path.endswith(PACKED)
+    def _open_blocks(self, path: str) -> list[Block]:
+        filesystem, _ = open_filesystem(self.url)
+        if path.endswith(PARQUET):
+            import pyarrow.parquet as pq
+
+            with filesystem.open(path, "rb") as file:
+                footer = pq.ParquetFile(file).metadata
+            find_columns(list(footer.schema.to_arrow_schema().names), self.unit, path)
+            return [Block(path, group, footer.row_group(group).num_rows) for group in range(footer.num_row_groups)]
+        size, packed = filesystem.size(path), path.endswith(PACKED)
         if packed:
             return [Block(path, None, None, packed=True)]
         starts = range(0, size or 0, PIECE_BYTES)
@@ -112,12 +127,16 @@ class InputFile:
 
     def read(self, block: Block) -> Iterator[RowCells]:
         """The rows of a block, some at a time. Raises BlockUnreadable where they cannot be read any further."""
+        if block.fault is not None:
+            raise BlockUnreadable(block.fault)
         try:
             if block.group is not None:
                 yield from self._read_group(block, block.group)
             else:
                 yield from self._read_lines(block)
-        except (OSError, ValueError, EOFError, MemoryError, RuntimeError) as error:
+        except SaitenError as error:
+            raise BlockUnreadable(error.message) from error
+        except Exception as error:
             raise BlockUnreadable(
                 Message("offline-block-unreadable", where=block.say(), reason=explain(error))
             ) from error
@@ -140,7 +159,7 @@ class InputFile:
         """The rows of lines, which are not parsed. Raises BlockUnreadable."""
         try:
             return sum(1 for _ in self._list_lines(block))
-        except (OSError, ValueError, EOFError, MemoryError, RuntimeError) as error:
+        except Exception as error:
             message = Message("offline-block-unreadable", where=block.say(), reason=explain(error))
             raise BlockUnreadable(message) from error
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import BatchOptions, Candidate, any_request_of
@@ -58,6 +58,15 @@ class LocalBudget:
             self._dearest = max(self._dearest, cost_usd / expected_usd)
 
 
+class Silence(NamedTuple):
+    """How long the judge has given no answer while rows wait for one, in how many rounds of rows it failed since, and
+    what the last of these met; None where calls have only not returned."""
+
+    seconds: float
+    failures: int
+    fault: Message | None
+
+
 class Judging:
     """Scores one row at a time per call of `score`, as many at once as the caller begins. Once a row has met an error
     that every other row would meet, `stopped` is that error, and rows that wait are given up."""
@@ -73,7 +82,10 @@ class Judging:
         self._work = Work(ChunkJob(RUN, 0), "", options, (), suspect=False, affordable=0)
         self._lease = LeasedChunk(self._work.job)
         self._probed: Candidate = make_example(rubric)
-        self._begun_at = time.monotonic()
+        self._begun_at = self._answered_at = time.monotonic()
+        self._failures = 0
+        self._fault: Message | None = None
+        self._waiting = 0
         self.stopped: SaitenError | None = None
 
     async def score(self, row: Row) -> ScoredRow | None:
@@ -82,7 +94,7 @@ class Judging:
             return ScoredRow(row.key, row.entry, None, row.failure)
         if self.stopped is not None:
             return None
-        async with self._paying(row.candidate) as spent:
+        async with self._paying(row.candidate) as spent, self._awaiting():
             scope = RequestScope(begun_at=self._begun_at)
             try:
                 finished = await attempt(
@@ -94,7 +106,7 @@ class Judging:
                     leased=self._lease,
                     retries=self._retries,
                     probe=partial(self._probe, scope),
-                    resting=rest,
+                    resting=self._rest,
                 )
             except Pause as pause:
                 raise self.stop(pause.error) from pause
@@ -103,6 +115,8 @@ class Judging:
             if finished is None:
                 return None
             spent.append(finished.usage)
+            if finished.failure is not None or finished.usage.judge_calls:
+                self._note_answer()
             self._judge_refusal(find_refusal(finished))
         if finished.record is not None:
             self._probed = row.candidate
@@ -114,9 +128,39 @@ class Judging:
         self.stopped = self.stopped or error
         return self.stopped
 
+    @property
+    def silence(self) -> Silence:
+        """Since when the judge is silent. May be asked for from another thread."""
+        waited = time.monotonic() - self._answered_at if self._waiting else 0.0
+        return Silence(waited, self._failures, self._fault)
+
     async def close(self) -> None:
         """Ends a probe that is under way."""
         await self._retries.close()
+
+    @asynccontextmanager
+    async def _awaiting(self) -> AsyncIterator[None]:
+        """Counts a row that waits for the judge: while none does, the judge is not silent."""
+        if not self._waiting:
+            self._note_answer()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    def _note_answer(self) -> None:
+        """Notes that the judge is there. A reply from the cache says nothing about it."""
+        self._answered_at = time.monotonic()
+        self._failures, self._fault = 0, None
+
+    @asynccontextmanager
+    async def _rest(self, trial: Trial) -> AsyncIterator[None]:
+        """Notes a round that failed. A row keeps its place between two rounds: while the judge is out, others would
+        only wait as well."""
+        self._failures += 1
+        self._fault = trial.error.message if trial.error is not None else None
+        yield
 
     def _judge_refusal(self, refusal: Message | None) -> None:
         """Raises the error that stops the run if the judge refuses every row."""
@@ -151,9 +195,3 @@ class Judging:
         """Asks the judge about a row that it has rated before, or an example of the rubric."""
         own = RequestScope(begun_at=scope.begun_at, bypass_cache=True)
         return await probe_with(self._work, self._probed, self.context, own)
-
-
-@asynccontextmanager
-async def rest(_: Trial) -> AsyncIterator[None]:
-    """A row keeps its place between two rounds: while the judge is out, others would only wait as well."""
-    yield

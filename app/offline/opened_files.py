@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -228,9 +229,15 @@ def read_rubric(schema: pa.Schema) -> str | None:
     return name if isinstance(name, str) and re.match(RUBRIC_PATTERN, name) else None
 
 
-def open_files(url: str) -> FrameFiles:
-    """The Parquet files at a path or an `fsspec` URL: a file, a folder with all below it, or a pattern. Raises
-    InvalidRequest for what is not there, cannot be read or holds no results, and SettingsInvalid without pyarrow."""
+def open_files(url: str, *, inside: bool = False) -> FrameFiles:
+    """The Parquet files at a path or an `fsspec` URL: a file, a folder with all below it, or a pattern. With `inside`
+    no link may lead out of the folder. Raises InvalidRequest for what is not there, cannot be read or holds no results,
+    and SettingsInvalid without pyarrow."""
+    return gather(url, list_parts(url, inside=inside))
+
+
+def list_parts(url: str, *, inside: bool = False) -> list[tuple[str, Callable[[], Any]]]:
+    """The files at a path or a URL, which are not opened yet: what messages call each, and what opens it."""
     require_arrow()
     from fsspec.core import url_to_fs
 
@@ -247,9 +254,18 @@ def open_files(url: str) -> FrameFiles:
     if len(names) > MOST_FILES:
         raise InvalidRequest(Message("frame-files-most", name=url, most=MOST_FILES))
     local = getattr(system, "protocol", None) in (("file", "local"), "file")
-    return gather(
-        url, [(url if alone else shorten(name, path), partial(open_part, system, name, local)) for name in names]
-    )
+    called = {name: url if alone else shorten(name, path) for name in names}
+    if local and inside:
+        called = {keep_inside(name, path, own): own for name, own in called.items()}
+    return [(own, partial(open_part, system, name, local)) for name, own in called.items()]
+
+
+def keep_inside(name: str, folder: str, called: str) -> str:
+    """The path without links. Raises InvalidRequest where it is not below the folder."""
+    real, root = os.path.realpath(name), os.path.realpath(folder)
+    if os.path.commonpath([real, root]) != root:
+        raise InvalidRequest(Message("frame-file-outside", name=called))
+    return real
 
 
 def open_part(system: Any, name: str, local: bool) -> Any:

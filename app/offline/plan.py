@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Literal
 
 from saiten_server.core.batch import any_request_of
-from saiten_server.core.errors import SaitenError
 from saiten_server.core.evaluation import ConversationRequest, EvaluationRequest
 from saiten_server.core.model import Value, key_of
 from saiten_server.offline.inputs import Block, BlockUnreadable, InputFile, RowCells
@@ -26,7 +25,8 @@ FEWEST_PLACES = 100
 
 class OfflinePlan(Value):
     """What a run would take. `rows` are those of the input, `sampled` how many of them were looked at, from which the
-    rest is projected; equal figures are exact. `hours` is how long it takes by what `bound` names: the limit of calls
+    rest is projected; equal figures are exact. `unreadable_blocks` are files and pieces of lines whose rows are not
+    among them. `hours` is how long it takes by what `bound` names: the limit of calls
     or of tokens a minute, or the calls in flight at `seconds_per_call`. `cost_usd` is null without a price, and
     `signature` names the folder of the output."""
 
@@ -35,6 +35,7 @@ class OfflinePlan(Value):
     sampled: int
     new_rows: int
     unusable_rows: int
+    unreadable_blocks: int
     calls: int
     prompt_tokens: int
     completion_tokens: int
@@ -48,7 +49,8 @@ def plan_run(job: Job, settings: Settings, *, seconds_per_call: float, most: int
     """Looks through the input, at most at so many rows of it. Raises InvalidRequest for what cannot be scored."""
     blocks = job.source.list_blocks()
     index = KeyIndex(job.open_output().read_keys())
-    counts = [count_rows(job.source, block) for block in blocks]
+    counted = [count_rows(job.source, block) for block in blocks]
+    counts = [count or 0 for count in counted]
     reading, context = job.scorer.open_reading(), job.scorer.context
     bill, options = Bill(context.judge), job.scorer.exact_options
     sampled = candidates = fresh = unusable = 0
@@ -77,6 +79,7 @@ def plan_run(job: Job, settings: Settings, *, seconds_per_call: float, most: int
         sampled=sampled,
         new_rows=round(scale * fresh),
         unusable_rows=round(scale * unusable),
+        unreadable_blocks=counted.count(None),
         calls=calls,
         prompt_tokens=prompt,
         completion_tokens=completion,
@@ -119,11 +122,13 @@ def sample(source: InputFile, blocks: Sequence[Block], counts: Sequence[int], mo
             continue
 
 
-def count_rows(source: InputFile, block: Block) -> int:
-    """The rows of a block; of lines, by counting them."""
+def count_rows(source: InputFile, block: Block) -> int | None:
+    """The rows of a block, of lines by counting them; None of one that cannot be read."""
+    if block.fault is not None:
+        return None
     if block.rows is not None:
         return block.rows
     try:
         return source.count_lines(block)
-    except BlockUnreadable as fault:
-        raise SaitenError(fault.message) from fault
+    except BlockUnreadable:
+        return None

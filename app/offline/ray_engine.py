@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ SHARD_ROWS = 2_000
 """Rows that a process is given at once, if a row group has no more."""
 
 SHARDS_A_PROCESS = 4
+CONNECT_SECONDS = 10.0
 
 
 class RunLedger:
@@ -209,6 +211,7 @@ def run_on_ray(
     address: str | None = None,
     workers: int | None = None,
     budget_usd: float | None = None,
+    give_up_seconds: float | None = None,
 ) -> None:
     """Scores everything on a cluster, or on one of this machine without an `address`. Raises the error that stops the
     run, and SettingsInvalid where Ray is not installed; `tally` says what was done before."""
@@ -227,7 +230,7 @@ def run_on_ray(
         name = secrets.token_hex(6)
         ledger = actor.options(name=f"ledger-{name}").remote(bounds_of(settings), budget_usd)
         budget = None if budget_usd is None else partial(open_budget, ledger)
-        shared = SharedParts(partial(open_flow, ledger, processes), budget)
+        shared = SharedParts(partial(open_flow, ledger, processes), budget, give_up_seconds)
         sent = replace(job, scorer=job.scorer.sharing(shared, settings=list_shareable(settings)))
         run = RayRun(sent, job.scorer.signature, name, ray.put(shards), ray.put(output.read_keys()), ledger)
         settling = Settling(output, run)
@@ -287,6 +290,17 @@ def score_shards(run: RayRun, count: int, processes: int, *, gpus_each: float = 
         raise SaitenError(Message("offline-engine-failed", reason=explain(error))) from error
 
 
+def require_reachable(address: str | None) -> None:
+    """Raises SaitenError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    host, separator, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not separator or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise SaitenError(Message("offline-engine-failed", reason=f"{address}: {explain(error)}")) from error
+
+
 @contextmanager
 def opened_ray(address: str | None, workers: int | None) -> Iterator[Any]:
     """Ray, connected to the cluster at the address, or to one of its own that ends with the block. It sends nothing to
@@ -297,6 +311,7 @@ def opened_ray(address: str | None, workers: int | None) -> Iterator[Any]:
         import ray
     except ImportError as error:
         raise SettingsInvalid(Message("offline-ray-missing")) from error
+    require_reachable(address)
     own = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
         ray.init(address=address or "local", namespace=NAMESPACE, log_to_driver=False, logging_level="error", **own)

@@ -14,7 +14,7 @@ from saiten_server.core.evaluation import Usage
 from saiten_server.core.model import key_of
 from saiten_server.offline.frame_files import ScoredRow
 from saiten_server.offline.inputs import Block, BlockUnreadable, InputFile
-from saiten_server.offline.judging import LocalBudget
+from saiten_server.offline.judging import LocalBudget, Silence
 from saiten_server.offline.parts import KeyIndex, Output, Writer
 from saiten_server.offline.rows import Row
 from saiten_server.offline.scorer import Scorer, SharedParts
@@ -145,11 +145,12 @@ def score_blocks(
     writer: Writer,
     tally: OfflineTally,
     advance: Callable[[], None] = lambda: None,
+    watch: Callable[[Silence], None] = lambda _: None,
 ) -> None:
-    """Scores what is new in the blocks. `advance` is called after each result. What is finished is written even where
-    an error stops the run, which is raised then."""
+    """Scores what is new in the blocks. `advance` is called after each result, and `watch` as by `Scorer.stream`. What
+    is finished is written even where an error stops the run, which is raised then."""
     try:
-        for _, scored in job.scorer.stream(list_new_rows(job, blocks, index, tally)):
+        for _, scored in job.scorer.stream(list_new_rows(job, blocks, index, tally), watch=watch):
             tally.take(scored)
             writer.add(scored)
             advance()
@@ -164,6 +165,8 @@ def run_here(
     advance: Callable[[], None],
     *,
     budget_usd: float | None = None,
+    give_up_seconds: float | None = None,
+    watch: Callable[[Silence], None] = lambda _: None,
 ) -> None:
     """Scores everything in this process. Raises the error that stops the run; `tally` says what was done before."""
     output = job.open_output()
@@ -171,9 +174,9 @@ def run_here(
     output.settle()
     index, writer = KeyIndex(output.read_keys()), Writer(output, job.scorer.make_table)
     open_budget = None if budget_usd is None else partial(LocalBudget, budget_usd)
-    job = replace(job, scorer=job.scorer.sharing(SharedParts(open_budget=open_budget)))
+    job = replace(job, scorer=job.scorer.sharing(SharedParts(open_budget=open_budget, give_up_seconds=give_up_seconds)))
     try:
-        score_blocks(job, blocks, index=index, writer=writer, tally=tally, advance=advance)
+        score_blocks(job, blocks, index=index, writer=writer, tally=tally, advance=advance, watch=watch)
     finally:
         job.scorer.close()
     output.settle()

@@ -141,4 +141,5 @@ def observe_files(files: FrameFiles, rubric: Rubric, aspects: Sequence[str] | No
         ratings={},
         scores={name: frame.read(("aspect", name)) for name in aspects or known},
         dialogue=dialogue if (clusters != 0).any() else None,
+        sampled=frame.probability if (frame.probability < 1).any() else None,
     )

@@ -13,7 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,9 @@ from saiten_server.core.validation import validate
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from saiten_server.core.errors import SaitenError
     from saiten_server.offline.frame_files import ScoredRow
-    from saiten_server.offline.judging import Budget, Judging
+    from saiten_server.offline.judging import Budget, Judging, Silence
     from saiten_server.offline.rows import Row, RowReading
     from saiten_server.platform.flow_state import FlowState
     from saiten_server.platform.settings import Settings
@@ -42,10 +43,12 @@ else, because what is pickled for a cluster is stored and logged there."""
 
 @dataclass(frozen=True)
 class SharedParts:
-    """What the processes of a run share, opened in each of them: the state of flow control, and the budget."""
+    """What the processes of a run share, opened in each of them: the state of flow control, and the budget; and after
+    how many seconds without an answer of the judge each gives up, None for never."""
 
     open_flow: Callable[[Settings], FlowState] | None = None
     open_budget: Callable[[], Budget] | None = None
+    give_up_seconds: float | None = None
 
 
 class Scorer:
@@ -150,13 +153,17 @@ class Scorer:
 
         return make_table(scored, self.rubric, texts=self.texts)
 
-    def stream(self, rows: Iterable[Row]) -> Iterator[tuple[int, ScoredRow]]:
+    def stream(
+        self, rows: Iterable[Row], *, watch: Callable[[Silence], None] = lambda _: None
+    ) -> Iterator[tuple[int, ScoredRow]]:
         """Results with the numbers of their rows, in the order in which they are known. Rows are taken as there is
         place for them, so that they may be any number. Raises the error that stops the run, after the results of the
-        rows that were under way; where the caller stops, what is under way is cancelled."""
+        rows that were under way; where the caller stops, or the judge is silent for too long, what is under way is
+        cancelled. `watch` is told about every second in which nothing is finished how long the judge is silent."""
         opened = self._open()
         done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        left, running, error = iter(rows), 0, None
+        left, running = iter(rows), 0
+        error: BaseException | None = None
         tasks: set[asyncio.Task[None]] = set()
         try:
             while True:
@@ -166,7 +173,13 @@ class Scorer:
                     opened.begin(fresh, tasks, done)
                 if not running:
                     break
-                for row, result, failure in take_all(done):
+                if not (found := take_all(done)):
+                    silence = opened.silence
+                    watch(silence)
+                    if error is None and is_over(silence, self._shared.give_up_seconds):
+                        error = give_up(silence)
+                        opened.cancel(tasks)
+                for row, result, failure in found:
                     running -= 1
                     error = error or failure
                     if result is not None:
@@ -201,11 +214,34 @@ Outcome = tuple["Row", "ScoredRow | None", "BaseException | None"]
 """Of a row that is done: its result, or the error that stops the run, or neither if it was given up."""
 
 
-def take_all(done: queue.SimpleQueue[Outcome]) -> Iterator[Outcome]:
-    """What is in the queue, of which there is to be something."""
-    yield done.get()
-    while not done.empty():
-        yield done.get()
+WATCH_SECONDS = 1.0
+
+
+def take_all(done: queue.SimpleQueue[Outcome]) -> list[Outcome]:
+    """What is in the queue, or comes into it within a second."""
+    found = []
+    with suppress(queue.Empty):
+        found.append(done.get(timeout=WATCH_SECONDS))
+        while True:
+            found.append(done.get_nowait())
+    return found
+
+
+def is_over(silence: Silence, most_seconds: float | None) -> bool:
+    """Whether the judge was silent for so long."""
+    return most_seconds is not None and silence.seconds >= most_seconds
+
+
+def give_up(silence: Silence) -> SaitenError:
+    """The error of a run whose judge was silent for too long."""
+    from saiten_server.core.errors import JudgeUnavailable
+
+    seconds = round(silence.seconds)
+    if silence.fault is None:
+        return JudgeUnavailable(Message("offline-gave-up", seconds=seconds))
+    return JudgeUnavailable(
+        Message("offline-gave-up-failing", seconds=seconds, failures=silence.failures, fault=silence.fault)
+    )
 
 
 def dump(value: Any) -> Any:
@@ -252,6 +288,11 @@ class Runtime:
     def context(self) -> ScoringContext:
         """The services of this process."""
         return self._judging.context
+
+    @property
+    def silence(self) -> Silence:
+        """How long the judge has given no answer."""
+        return self._judging.silence
 
     def begin(self, rows: Sequence[Row], tasks: set[asyncio.Task[None]], done: queue.SimpleQueue[Outcome]) -> None:
         """Starts rows; each is put into `done` with what came of it. `tasks` holds those under way, for `cancel`."""

@@ -33,6 +33,7 @@ from saiten_server.offline.adopted import (
 )
 from saiten_server.offline.places import find_place
 from saiten_server.offline.store import Adopted, AdoptionStore
+from saiten_server.offline.texts import AdoptedTexts
 from saiten_server.platform.capability import Ground
 from saiten_server.runs.quota import StorageQuota, expect_bytes
 from saiten_server.runs.store.batches import BatchStore
@@ -74,6 +75,7 @@ class AdoptionService:
     quota: StorageQuota
     limits: Limits
     allowed: Sequence[str]
+    texts: AdoptedTexts
     now: Callable[[], datetime]
 
     def find_place(self, url: str, project: str) -> str:
@@ -93,6 +95,8 @@ class AdoptionService:
             batch_id = "ba_" + digest([project, asked.name, opening["digest"]])[:24]
             known = await self.store.find(project, batch_id)
             if known is not None:
+                if is_read_here(asked):
+                    await self.store.place(batch_id, asked.url)
                 return Adoption(known, new=False)
             await self.quota.require_room(project, expect_bytes(0, opening["rows"]))
             return Adoption(await self._write(project, batch_id, asked, rubric, lines.cut(rubric)), new=True)
@@ -121,12 +125,23 @@ class AdoptionService:
             first = 0
             async for rows in pieces:
                 results = await asyncio.to_thread(make_results, batch_id, rubric, rows, first, now)
-                await self.store.append(batch_id, results, now)
+                keys = {first + at: row["key"] for at, row in enumerate(rows) if row.get("key")}
+                await self.store.append(batch_id, results, keys, now)
                 first += len(rows)
+            await self.store.place(batch_id, asked.url if is_read_here(asked) else None)
             return await self.store.finish(project, batch_id, now)
         except BaseException:
             await self.store.discard(batch_id)
             raise
+
+
+UPLOAD = "upload"
+"""Stands for the address of a file that was sent."""
+
+
+def is_read_here(asked: AdoptRequest) -> bool:
+    """Whether the files stay where the service may read them again."""
+    return asked.url != UPLOAD
 
 
 def make_results(batch_id: str, rubric: Rubric, rows: Sequence[Row], first: int, now: datetime) -> Adopted:
@@ -216,11 +231,13 @@ async def read_files(address: str, most: int, folder: str | None) -> AsyncIterat
 def open_service(ground: Ground) -> AdoptionService:
     """The service on what all capabilities stand on."""
     settings = ground.settings
+    store, allowed = AdoptionStore(ground.engine, BatchStore(ground.engine)), (settings.adopt_from or "").split()
     return AdoptionService(
-        store=AdoptionStore(ground.engine, BatchStore(ground.engine)),
+        store=store,
         rubrics=open_rubrics(settings.rubrics),
         quota=ground.quota,
         limits=settings.limits,
-        allowed=(settings.adopt_from or "").split(),
+        allowed=allowed,
+        texts=AdoptedTexts(store=store, allowed=allowed),
         now=ground.now,
     )

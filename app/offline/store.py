@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncEngine
+import sqlalchemy as sa
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import Batch, BatchOptions, Candidate
 from saiten_server.core.errors import StoreError
 from saiten_server.platform.sql import engine as db
-from saiten_server.platform.sql.tables import batches
+from saiten_server.platform.sql.tables import batch_id as owning_batch
+from saiten_server.platform.sql.tables import batches, equals, table
 from saiten_server.runs.store.account import read_account, store_accounts
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.leases import enter, insert_results, settle_figures
@@ -22,6 +24,24 @@ from saiten_server.runs.summary import ResultFigures
 from saiten_server.runs.work import FinishedCandidate
 
 Adopted = Sequence[tuple[FinishedCandidate, Candidate, ResultFigures]]
+
+# `url` is where the service may read the files of the run; null where they were uploaded.
+adopted_runs = table("adopted_runs", owning_batch(primary_key=True), sa.Column("url", sa.Text, nullable=True))
+
+# `key` is that of the result in the files, by which its texts are found there.
+adopted_results = table(
+    "adopted_results",
+    owning_batch(primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.String(64), nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+async def forget_keys(connection: AsyncConnection, batch_id: str, positions: Sequence[int]) -> None:
+    """Removes the keys of erased results: they are digests of texts."""
+    mine = adopted_results.c.batch_id == batch_id, adopted_results.c.position.in_(positions)
+    await connection.execute(delete(adopted_results).where(*mine))
 
 
 class AdoptionStore:
@@ -46,8 +66,8 @@ class AdoptionStore:
         """Opens the run, which no one sees yet."""
         await self._batches.begin(project, batch_id, options, now, rubric_digest, ids_given=True)
 
-    async def append(self, batch_id: str, results: Adopted, now: datetime) -> None:
-        """Adds results with what they are of, in order."""
+    async def append(self, batch_id: str, results: Adopted, keys: Mapping[int, str], now: datetime) -> None:
+        """Adds results with what they are of, in order. `keys` are those of results in the files, by position."""
         await self._batches.append(batch_id, [(one.entry, candidate) for one, candidate, _ in results])
         new = [(one, figures) for one, _, figures in results]
         async with db.change(self._engine) as connection:
@@ -60,6 +80,32 @@ class AdoptionStore:
             await enter(connection, locked, new)
             await settle_figures(connection, locked, added)
             await store_accounts(connection, locked.values())
+            if keys:
+                added_keys = [{"batch_id": batch_id, "position": at, "key": key} for at, key in keys.items()]
+                await connection.execute(insert(adopted_results), added_keys)
+
+    async def place(self, batch_id: str, url: str | None) -> None:
+        """Notes where the files of the run stand, instead of what was noted before."""
+        async with db.write(self._engine) as connection:
+            await connection.execute(delete(adopted_runs).where(adopted_runs.c.batch_id == batch_id))
+            await connection.execute(insert(adopted_runs).values(batch_id=batch_id, url=url))
+
+    async def find_place(self, project: str, batch_id: str) -> tuple[str | None] | None:
+        """The address of the files that the project's run was adopted from, None of uploaded ones; None of any other
+        run."""
+        query = (
+            select(adopted_runs.c.url)
+            .join(batches, batches.c.id == adopted_runs.c.batch_id)
+            .where(equals(adopted_runs.c.batch_id, batch_id), equals(batches.c.project, project))
+        )
+        row = await db.fetch_one(self._engine, query)
+        return None if row is None else (row.url,)
+
+    async def find_keys(self, batch_id: str, positions: Sequence[int]) -> dict[int, str]:
+        """The keys of results, by position."""
+        mine = equals(adopted_results.c.batch_id, batch_id), adopted_results.c.position.in_(positions)
+        rows = await db.fetch(self._engine, select(adopted_results.c.position, adopted_results.c.key).where(*mine))
+        return {row.position: row.key for row in rows}
 
     async def finish(self, project: str, batch_id: str, now: datetime) -> Batch:
         """Shows the run as a batch that is completed, whose texts are not here."""

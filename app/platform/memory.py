@@ -27,7 +27,7 @@ def tune_collection() -> None:
     numpy, once it is loaded, computes in the thread that asks: on cores that others use, the threads of OpenBLAS wait
     for each other in loops, which doubled the CPU of a comparison."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.collect()
+    # Without a collection before it: that took a tenth of a second, for half a percent of the objects.
     gc.freeze()
     gc.set_threshold(FEW, SOME, MANY)
     sys.setswitchinterval(TURN_SECONDS)
@@ -41,8 +41,8 @@ def set_aside() -> None:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Disables garbage collection for the block. Imported objects live as long as the process, and records hold no
-    cycles: scanning them repeatedly took a tenth of the time of an import, and of reading a file."""
+    """Disables garbage collection for the block, which reads a file: records hold no cycles, and scanning them
+    repeatedly took a tenth of the time."""
     gc.disable()
     try:
         yield

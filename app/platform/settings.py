@@ -157,8 +157,8 @@ class Settings(BaseSettings):
     )
     adopt_from: Name = Field(
         default=None,
-        description="addresses below which `POST /v1/runs/adopt` may read files of results, parted by spaces, such as"
-        " `s3://results/{project}`, where `{project}` is the caller's; empty: files are only uploaded",
+        description="addresses below which runs that are adopted, and their texts, may be read from files, parted by"
+        " spaces, such as `s3://results/{project}`, where `{project}` is the caller's; empty: files are only uploaded",
     )
     judge_extra: Name = Field(
         default=None,

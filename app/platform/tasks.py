@@ -1,12 +1,15 @@
-"""Cancels asyncio tasks reliably, and runs coroutines concurrently with a single error."""
+"""Cancels asyncio tasks reliably, runs coroutines concurrently with a single error, and keeps up what comes again."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Any
+
+from saiten_server.core.errors import SaitenError, StoreError
 
 WARM_SECONDS = 0.25
 """Delay before the clients of the judge and the translator are loaded and templates compiled, so that readiness comes
@@ -73,6 +76,19 @@ async def run_few(work: Iterable[Callable[[], Coroutine[Any, Any, Any]]], at_onc
 
     await run_together(*(take() for _ in range(at_once)))
     return [found[number] for number in range(len(found))]
+
+
+@contextmanager
+def surviving(logger: logging.Logger, work: str) -> Iterator[None]:
+    """A round of `work` that comes again, whatever becomes of this one: a store that is away is warned of, and anything
+    unexpected is logged. One unreadable row, for example, must not end a worker in every round. A cancellation
+    passes."""
+    try:
+        yield
+    except StoreError as error:
+        logger.warning("%s wait for the store: %s", work, error.loggable, extra={"code": error.code})
+    except Exception:
+        logger.exception("unexpected error", extra={"code": SaitenError.code})
 
 
 def within(seconds: float) -> AbstractAsyncContextManager[Any]:

@@ -76,7 +76,7 @@ PLAIN_ERRORS = (AttributeError, ImportError, NameError, RecursionError, TypeErro
 OWN = ("saiten", "saiten_server")
 """First parts of the names of Saiten's own loggers."""
 
-Outcome = Literal["hit", "miss"]
+CacheOutcome = Literal["hit", "miss"]
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Telemetry:
     def _time(registry: CollectorRegistry, name: str, about: str, label: str) -> Series[Histogram]:
         return Series(Histogram(name, about, [label], buckets=SECONDS, registry=registry))
 
-    def cache(self, call: str, outcome: Outcome) -> None:
+    def cache(self, call: str, outcome: CacheOutcome) -> None:
         self._cache[call, outcome].inc()
 
     def judged(self, kind: str, usage: Usage, seconds: float) -> None:

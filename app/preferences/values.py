@@ -12,6 +12,7 @@ from pydantic import Field
 from saiten_server.core.evaluation import (
     AspectPreference,
     JudgeProvenance,
+    PairPath,
     PairSide,
     RubricReference,
     Usage,
@@ -52,6 +53,7 @@ class Preference(Value):
     aspects: dict[str, AspectPreference]
     first: PairSide = Field(description="the one that the request names first")
     second: PairSide = Field(description="the other one")
+    path: PairPath = Field(default="source", description="the language that was judged")
     judge: JudgeProvenance
     usage: Usage
     warnings: Annotated[tuple[Warned, ...], listed()]

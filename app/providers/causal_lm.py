@@ -30,7 +30,7 @@ class TokenWindow:
     truncated: bool
 
 
-def place(start: Ids, question: Ids, response: Ids, window: int) -> TokenWindow:
+def fit_window(start: Ids, question: Ids, response: Ids, window: int) -> TokenWindow:
     """Start, question and response in at most `window` tokens. What is too long loses the question's beginning first,
     to the last token, and then the response's end. Raises MetricUnavailable if no token of the response has one before
     it."""
@@ -71,7 +71,7 @@ class LoadedModel:
         MetricUnavailable if there is no token to score, the model broke on the text, or memory ran out."""
         try:
             question = "" if passage.question is None else passage.question + SEPARATOR
-            reading = place(self._start, self._tokenize(question), self._tokenize(passage.response), self.window)
+            reading = fit_window(self._start, self._tokenize(question), self._tokenize(passage.response), self.window)
             nats = self._score(reading.ids, reading.first)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
             raise MetricUnavailable(Message("language-model-failed", error=type(error).__name__)) from error

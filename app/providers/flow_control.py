@@ -261,7 +261,7 @@ class CallQueue:
 
 def copy_refusal(refusal: UpstreamError) -> UpstreamError:
     """The same error for another caller, without the endpoint's words about someone else's dialogue."""
-    return type(refusal)(refusal.loggable)
+    return type(refusal)(refusal.fault)
 
 
 HERD_SECONDS = 0.25  # Calls that waited for the same moment are spread over this time

@@ -17,7 +17,7 @@ from saiten_server.platform.web.body import JSON, NDJSON, body_of, receive, requ
 from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.ratings import values as human_rating
-from saiten_server.ratings.bodies import HUMAN, parse_ratings
+from saiten_server.ratings.requests import HUMAN, parse_ratings
 from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
 from saiten_server.scoring.idempotency import once
 

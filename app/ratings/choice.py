@@ -1,4 +1,4 @@
-"""What a round draws: responses in which the judge is unsteady, or of each level of its ratings."""
+"""What a round draws: responses in which the judge is unsteady, of each level of its ratings, or the worst."""
 
 from __future__ import annotations
 
@@ -125,6 +125,23 @@ def draw_stratified(rated: RunFrame, aspects: Sequence[Aspect], options: RoundOp
     return carry_out(rated, probabilities, options.seed, strata if apart else None)
 
 
+def pick_worst(rated: RunFrame, aspects: Sequence[Aspect], best: Mapping[str, float], size: int) -> list[int]:
+    """The positions of the responses whose ratings are farthest from the best, in shares of the scales and on average
+    over these aspects, the worst first, of equal ones that which came first. Those without a rating are left out.
+    `best` has the best value of each aspect where it is not the highest."""
+    far: list[tuple[float, int]] = []
+    columns = [rated.read(("aspect", aspect.id)).tolist() for aspect in aspects]
+    for position, means in zip(rated.positions.tolist(), zip(*columns, strict=True), strict=True):
+        apart = [
+            abs(best.get(aspect.id, aspect.scale[1]) - mean) / (aspect.scale[1] - aspect.scale[0])
+            for mean, aspect in zip(means, aspects, strict=True)
+            if not isnan(mean)
+        ]
+        if apart:
+            far.append((-sum(apart) / len(apart), position))
+    return [position for _, position in sorted(far)[:size]]
+
+
 def find_level(means: Sequence[float], aspects: Sequence[Aspect]) -> int:
     """The level, or fifth of the scale, of a response with these means by aspect, NaN for none; −1 without a rating."""
     shares = []
@@ -141,7 +158,7 @@ def carry_out(rated: RunFrame, probabilities: Floats, seed: int, strata: Integer
     """The draw with these probabilities, in each stratum of as many as they sum up to."""
     import numpy as np
 
-    from saiten_server.stats.choosing import draw
+    from saiten_server.stats.choosing import draw_items
 
     generator = np.random.default_rng(seed)
     numbers: dict[int, int] = {}
@@ -149,6 +166,6 @@ def carry_out(rated: RunFrame, probabilities: Floats, seed: int, strata: Integer
     keys = rated.clusters.tolist()
     clusters = np.array([numbers.setdefault(key or -1 - place, len(numbers)) for place, key in enumerate(keys)])
     parts = [np.arange(len(rated))] if strata is None else [np.flatnonzero(strata == one) for one in np.unique(strata)]
-    drawn = np.concatenate([part[draw(probabilities[part], clusters[part], generator)] for part in parts])
+    drawn = np.concatenate([part[draw_items(probabilities[part], clusters[part], generator)] for part in parts])
     drawn = generator.permutation(drawn)
     return RoundDraw(rated.positions[drawn].tolist(), probabilities[drawn].tolist())

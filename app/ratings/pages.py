@@ -16,7 +16,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, MOST_RUNS, PairOptions, RoundOptions
 from saiten_server.runs.names import build_of, system_of
 from saiten_server.scoring.rubrics.files import find_rubric
@@ -40,7 +40,8 @@ MOST_ROUNDS = 100
 async def show_rounds(request: Request, container: Serving, project: Project) -> Response:
     """All rounds, and the form for another."""
     asked = {
-        name: request.query_params.get(name, "").strip()[:MOST_POSITIONS_CHARACTERS] for name in ("run", "positions")
+        name: request.query_params.get(name, "").strip()[:MOST_POSITIONS_CHARACTERS]
+        for name in ("run", "positions", "choose", "aspect")
     }
     given = {**dict.fromkeys(RoundOptions.model_fields, ""), **asked}
     return await show_list(request, container, project, given, {})

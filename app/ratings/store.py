@@ -29,6 +29,7 @@ from saiten_server.platform.sql.tables import batches, can_store, equals, evalua
 from saiten_server.ratings.values import (
     MOST_EARLIER,
     MOST_EXCLUSIONS,
+    UNDRAWN,
     EarlierRating,
     Excluded,
     Exclusion,
@@ -226,7 +227,13 @@ class RatingStore:
         return True
 
     async def include(self, project: str, exclusion: Exclusion) -> bool:
-        """Removes the exclusion; returns whether there was one."""
+        """Removes the exclusion; returns whether there was one. Raises InvalidRequest for a round whose responses were
+        chosen on purpose: as though they were a sample they would make every figure wrong."""
+        if exclusion.round is not None and can_store(exclusion.round):
+            known = select(rounds.options).where(rounds.id == exclusion.round, equals(rounds.project, project))
+            options = await db.fetch_value(self._engine, known.where(rounds.kind.is_(None)))
+            if options is not None and json.loads(options).get("choose") in UNDRAWN:
+                raise InvalidRequest(Message("round-not-a-sample"), pointer="/round")
         this = delete(t.rating_exclusions).where(
             equals(excluded.project, project), excluded.key == identify_exclusion(exclusion)
         )
@@ -245,8 +252,17 @@ class RatingStore:
         ]
 
     async def excluded(self, project: str) -> Excluded:
-        """The raters, and the pairs of rater and evaluation, whose ratings do not count."""
+        """The raters, and the pairs of rater and evaluation, whose ratings do not count. What the rater was given in a
+        round that counts as well does count: a sample would otherwise lack just what someone chose beside it."""
         mine = equals(excluded.project, project)
+        others, given = t.rating_rounds.alias(), t.round_tasks.alias()
+        elsewhere = (
+            select(literal(1))
+            .select_from(others.join(given, given.c.round_id == others.c.id))
+            .where(others.c.batch_id == rounds.batch_id, others.c.kind.is_(None), given.c.done_at.is_not(None))
+            .where(given.c.rater == task.rater, given.c.position == task.position)
+            .where(others.c.id.not_in(list_excluded(project)))
+        )
         of_rounds = (
             select(task.rater, evaluations.c.id)
             .select_from(t.rating_exclusions)
@@ -254,6 +270,7 @@ class RatingStore:
             .join(t.round_tasks, task.round_id == rounds.id)
             .join(evaluations, (evaluations.c.batch_id == rounds.batch_id) & (evaluations.c.position == task.position))
             .where(mine, excluded.round_id.is_not(None), rounds.kind.is_(None), task.done_at.is_not(None))
+            .where(~elsewhere.exists())
         )
         raters = select(excluded.rater).where(mine, excluded.rater.is_not(None))
         async with db.read(self._engine) as connection:
@@ -264,14 +281,14 @@ class RatingStore:
 
     async def draws(self, project: str, batch_ids: Sequence[str]) -> Sequence[RatedDraw]:
         """What was rated in rounds of these batches, with the probability with which it was drawn: 1 in rounds that
-        drew all alike, and kept none. What was erased since is left out."""
+        drew all alike, and kept none. What was erased since is left out, and so are rounds that do not count."""
         item = t.round_items.c
         query = (
             select(rounds.batch_id, task.position, task.rater, rounds.id, func.coalesce(item.probability, 1.0))
             .join(t.rating_rounds, rounds.id == task.round_id)
             .join(t.round_items, (item.round_id == task.round_id) & (item.position == task.position))
             .where(equals(rounds.project, project), rounds.batch_id.in_(batch_ids), rounds.kind.is_(None))
-            .where(task.done_at.is_not(None))
+            .where(task.done_at.is_not(None), rounds.id.not_in(list_excluded(project)))
         )
         return [RatedDraw(*row) for row in await db.fetch(self._engine, query)] if can_store(*batch_ids) else []
 
@@ -359,6 +376,11 @@ def find_turns(request: str | None, record: str | None) -> frozenset[int]:
     else:
         roles = [turn.get("role") for turn in from_json(record or "{}").get("request", {}).get("turns", ())]
     return frozenset(number for number, role in enumerate(roles) if role == "system")
+
+
+def list_excluded(project: str) -> Any:
+    """The query for the project's rounds that do not count."""
+    return select(excluded.round_id).where(equals(excluded.project, project), excluded.round_id.is_not(None))
 
 
 def identify_exclusion(exclusion: Exclusion) -> str:

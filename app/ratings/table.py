@@ -42,8 +42,8 @@ NO_CANDIDATE = -1
 RatedPlace = tuple[
     int, int, str | None
 ]  # an item's key, candidate, system; of the latter none is whatever there is one of
-Answer = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
-Key = tuple[str | None, RatedPlace]  # a batch, or None for any, and a place in it
+AnswerKey = tuple[str, str, int | str]  # system or nothing, item, and the key of the texts, or the batch without them
+PlaceKey = tuple[str | None, RatedPlace]  # a batch, or None for any, and a place in it
 
 
 class Opinion(NamedTuple):
@@ -132,7 +132,7 @@ class Answers:
 
     @cached_property
     def _measured(self) -> list[Measured]:
-        return [list_measures(run.frame, marks=self._marks) for run in self._runs]
+        return [list_measured(run.frame, marks=self._marks) for run in self._runs]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -174,9 +174,9 @@ class Answers:
         run = self._runs[number]
         return run, row - int(self._ends[number]) + len(run.frame)
 
-    def identify(self) -> list[Answer]:
+    def identify(self) -> list[AnswerKey]:
         """What each row is the score of, whatever batch it is in."""
-        found: list[Answer] = []
+        found: list[AnswerKey] = []
         for run in self._runs:
             systems, items = run.systems, self.items.number[len(found) :].tolist()
             rows = zip(items, run.frame.label.tolist(), run.frame.texts.tolist(), strict=False)
@@ -220,11 +220,11 @@ class Answers:
             return {}
         return {FAULTY_TURNS: 100 * len(set(marked)) / system_turns} if system_turns else {}
 
-    def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[Key, list[int]]]:
+    def _find_all(self, ratings: Iterable[StoredRating]) -> tuple[dict[str, list[int]], dict[PlaceKey, list[int]]]:
         """The rows by evaluation, and by batch and place, of those that some rating names: of a hundred thousand
         results people rate a few."""
         evaluations: dict[str, list[int]] = {}
-        places: dict[Key, list[int]] = {name_place(one): [] for one in ratings if one.evaluation is None}
+        places: dict[PlaceKey, list[int]] = {name_place(one): [] for one in ratings if one.evaluation is None}
         items = np.array([place[0] for _, place in {*places}], dtype=np.int64)
         for run, end in zip(self._runs, self._ends.tolist(), strict=True):
             frame, systems, first = run.frame, run.systems, end - len(run.frame)
@@ -278,7 +278,7 @@ Measured = dict[str, tuple[Floats, Flags]]
 """By name the values of a run, and the rows that have one or lack it, both of shape (n,)."""
 
 
-def list_measures(frame: RunFrame, *, marks: bool) -> Measured:
+def list_measured(frame: RunFrame, *, marks: bool) -> Measured:
     """What a run has values of: means, composites, what is blended, and with `marks` the faulty turns."""
     judged, found = frame.marked(is_judged), Measured()
     for key in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
@@ -347,7 +347,7 @@ def observe_scorers(scorers: Mapping[str, Answers], ratings: Sequence[StoredRati
     """The ratings of whatever the scorers scored, beside the values of each: what a person said of a response in one
     batch counts for the same response to the same item in all. Values are named `scorer:name`, and blended ones
     `scorer (blended):name`. Raises InvalidRequest without any rating, and InvalidLines."""
-    rated: dict[tuple[Answer, str], dict[str, float]] = {}
+    rated: dict[tuple[AnswerKey, str], dict[str, float]] = {}
     for table in scorers.values():
         answers = table.identify()
         for opinion in table.rate(ratings):
@@ -355,7 +355,7 @@ def observe_scorers(scorers: Mapping[str, Answers], ratings: Sequence[StoredRati
             rated.setdefault((answers[opinion.row], opinion.rater), {}).update(own)
     if not rated:
         raise InvalidRequest(explain_unrated(sum(table.ambiguous for table in scorers.values())))
-    records: dict[Answer, dict[str, Any]] = {}
+    records: dict[AnswerKey, dict[str, Any]] = {}
     named: dict[tuple[str, str], int] = {}
     for answer in dict.fromkeys(answer for answer, _ in rated):
         system, item, _ = answer
@@ -369,7 +369,7 @@ def observe_scorers(scorers: Mapping[str, Answers], ratings: Sequence[StoredRati
     return reader.finish()
 
 
-def add_scores(records: Mapping[Answer, dict[str, Any]], scorer: str, table: Answers) -> None:
+def add_scores(records: Mapping[AnswerKey, dict[str, Any]], scorer: str, table: Answers) -> None:
     """Adds the scorer's values, and the dialogues where a record has none yet, to the records of answers."""
     names = dict.fromkeys(chain.from_iterable(table.shapes.values))
     columns = {name: table.column(name) for name in names}
@@ -392,7 +392,7 @@ def explain_unrated(ambiguous: int) -> Message:
     return Message("ratings-none")
 
 
-def name_place(rating: StoredRating) -> Key:
+def name_place(rating: StoredRating) -> PlaceKey:
     """The batch and the place that the rating names."""
     candidate = NO_CANDIDATE if rating.candidate is None else rating.candidate
     return rating.batch, (key_of(rating.item or ""), candidate, rating.system)
@@ -431,7 +431,7 @@ class Opinions:
         row, shape = self.row[kept], self.shape[kept]
         score_shape = self.table.shapes.number[row]
         ratings, scores = order_names(shape, shapes, score_shape, scored)
-        refuse_many(len(row), len(ratings), len(scores))
+        refuse_opinions(len(row), len(ratings), len(scores))
         rated = {name: self.ratings[name][kept] for name in ratings}
         refuse_absurd(rated)
         systems, system = renumber(self.table.systems.number[row], self.table.systems.values)
@@ -553,7 +553,7 @@ def renumber(codes: Integers, names: Sequence[str]) -> tuple[Names, Integers]:
     return tuple(names[code] for code in in_order), numbers[codes]
 
 
-def refuse_many(rows: int, ratings: int, scores: int) -> None:
+def refuse_opinions(rows: int, ratings: int, scores: int) -> None:
     """Raises InvalidLines for more opinions, or columns of them, than an analysis takes."""
     columns = ratings + scores + 5
     what = find_excess(rows, columns, ReadingLimits(reading.MOST_READ_RATINGS, reading.MOST_CELLS))

@@ -191,7 +191,8 @@ def read_rating_lines(body: bytes, limits: Limits) -> tuple[list[HumanRating], l
 
 
 def locate_fault(error: NotFound | InvalidRequest, numbers: Sequence[int]) -> NotFound | InvalidRequest:
-    """The store's faults of single ratings at the numbers of their records; the error itself if it names none."""
+    """The store's faults of single ratings or preferences at the numbers of their records; the error itself if it names
+    none."""
     if isinstance(error, InvalidLines):
         return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total)
     if error.pointer is None or not error.pointer.isdigit():
@@ -205,7 +206,10 @@ ABANDONED_SECONDS = 1800.0
 MOST_ITEMS = 2000
 
 
-Choice = Literal["random", "informative", "stratified", "chosen"]
+Choice = Literal["random", "informative", "stratified", "worst", "chosen"]
+UNDRAWN = frozenset({"worst", "chosen"})
+"""Choices on purpose: what they take is no probability sample, so that its ratings say nothing of the rest."""
+
 MOST_JUDGES = 8
 
 
@@ -228,13 +232,13 @@ class RoundOptions(RoundSize):
 
     `choose` is how: `random` gives each the same probability; `informative` more to those in which the judge is
     unsteady, which needs fewer ratings for a corrected figure; `stratified` more to rare levels of the judge's ratings.
-    `chosen` draws nothing and takes those of `positions`: their ratings say nothing of the others, so the round begins
-    excluded from figures.
+    `worst` takes those that the judge rated lowest, and `chosen` those of `positions`. They draw nothing: their ratings
+    say nothing of the others, and are left out of figures.
     """
 
     choose: Choice = Field(default="random", description="how responses are drawn")
     aspect: Id | None = Field(
-        default=None, description="the aspect whose spread, or level, counts; null: the mean over all aspects"
+        default=None, description="the aspect whose spread, level or rating counts; null: the mean over all aspects"
     )
     judges: Annotated[tuple[ItemId, ...], listed(maximum=MOST_JUDGES)] = Field(
         default=(), description="batches in which other judges scored the same responses: where they disagree counts"
@@ -354,6 +358,11 @@ class RatingRound(Value):
         return isinstance(self.options, PairOptions)
 
     @property
+    def is_sample(self) -> bool:
+        """Whether its responses were drawn with known probabilities, so that their ratings tell of all others too."""
+        return isinstance(self.options, PairOptions) or self.options.choose not in UNDRAWN
+
+    @property
     def most_per_rater(self) -> int:
         """The most responses that one rater gets."""
         limit = self.options.items_per_rater
@@ -396,6 +405,11 @@ class DrawnItem(Value):
     item: str
     candidate: int | None
     probability: float | None
+    inclusion: float | None = Field(
+        default=None,
+        description="that probability times the one with which a monitor sampled the conversation: its inverse weighs "
+        "the ratings in corrected figures. Null where nothing was drawn, or the result is gone",
+    )
 
 
 class PairItem(Value):

@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.sse import EventSourceResponse
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
@@ -17,42 +16,36 @@ from saiten.core.strict_json import StrictJSONError
 from saiten_server.core.batch import (
     Batch,
     BatchConversation,
-    BatchFilter,
     BatchItem,
     BatchOptions,
-    BatchStatus,
     Entry,
     EstimateReport,
     Failure,
 )
 from saiten_server.core.conversation import Persona, Turn
 from saiten_server.core.dialogue import Utterance
-from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.evaluation import Evaluation, Metadata
 from saiten_server.core.model import Value
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, NDJSON, Upload, invalid_json
 from saiten_server.platform.web.dependencies import (
-    METADATA,
     METADATA_FILTER,
     Serving,
-    link_next,
     note,
-    read_cursor,
-    read_metadata,
     refuse_other_queries,
+    tell_page,
     tell_value,
-    write_cursor,
 )
 from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
-from saiten_server.runs.answers import ACCEPTED, answer_batch, keep_under
+from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.summary import Summary
-from saiten_server.runs.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
+from saiten_server.runs.watching import LastEvent, Opened, follow
 from saiten_server.scoring.idempotency import claimed, digest_of, key_of
 from saiten_server.scoring.limits import require_price
 
@@ -187,14 +180,14 @@ async def create_batch(request: Request, container: Serving) -> Response:
         async with claimed(request, container.scoring.evaluations, key, digest) as replayed:
             response = replayed
             if response is None:
-                keep = partial(keep_under, key) if key else None
+                keep = partial(keep_under, request, key) if key else None
                 await require_money(request)
                 require_price(request, intake.options.rubric, intake.options.judge)
                 project, payer = request.state.project, request.state.key
                 options = await settle_for(project, intake.options, container.governance.policies)
                 intake, api_key = replace(intake, options=options), None if payer is None else payer.id
                 accepted = await container.batches.accept(project, intake, keep, api_key=api_key)
-                response = answer_batch(accepted, ACCEPTED)
+                response = tell_value(request, accepted, ACCEPTED)
     # A replay names the same batch: its address comes from the stored answer.
     response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
     return response
@@ -206,28 +199,13 @@ async def create_batch(request: Request, container: Serving) -> Response:
     responses={200: {"model": BatchPage, "headers": {"Link": LINK}}, **PROBLEMS},
     openapi_extra={"parameters": [METADATA_FILTER]},
 )
-async def list_batches(
-    request: Request,
-    container: Serving,
-    *,
-    name: str | None = None,
-    rubric: str | None = None,
-    status: BatchStatus | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: str | None = None,
-) -> Response:
+async def list_batches(request: Request, container: Serving, listing: Listing) -> Response:
     """The project's batches, newest first. `metadata.KEY=VALUE` lists those whose metadata hold that entry.
 
     `next` and the `Link` header lead to the next page; new batches do not shift the pages.
     """
-    refuse_other_queries(request, "name", "rubric", "status", "limit", "cursor", beginning=METADATA)
-    wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
-    # One more than requested shows whether there is a next page.
-    found = await container.batches.list(request.state.project, wanted, after=read_cursor(cursor), limit=limit + 1)
-    following = write_cursor(found[limit - 1].created_at, found[limit - 1].id) if len(found) > limit else None
-    page = BatchPage(items=found[:limit], next=following)
-    headers = {} if following is None else link_next(request, cursor=following)
-    return tell_value(request, page, headers=headers)
+    found, following = await listing.read(container.batches, request.state.project)
+    return tell_page(request, BatchPage(items=found, next=following), following)
 
 
 @router.get("/{batch_id}", summary="Look at a batch", responses={200: {"model": Batch}, **PROBLEMS})
@@ -357,13 +335,7 @@ async def follow_batch(
     batch_id: str,
     opened: Opened,
     *,
-    last_event_id: Annotated[
-        str | None,
-        Header(
-            alias="Last-Event-ID",
-            description="the last event that an `EventSource` received; after an end the answer is 204",
-        ),
-    ] = None,
+    last_event_id: LastEvent = None,
 ) -> Response:
     """`progress` with the batch at once and at every change; at the end `completed`, `cancelled` or `erased`.
 
@@ -371,19 +343,8 @@ async def follow_batch(
     stream ends without a last event, and an `EventSource` reconnects by itself. The same happens when the key is
     revoked: it then gets 401. An `EventSource` that reconnects after the end gets 204, which stops it.
     """
-    if last_event_id in ENDS:
-        return Response(status_code=204)
-    project: str = request.state.project
-    places: StreamPlaces = request.app.state.streams
-    # Before the store is asked, so that many at once are not let in together.
-    opened.enter_context(places.take(project))
-    find = partial(request.app.state.watch.look, project, batch_id)
-    first = await container.batches.look(project, batch_id)
-    if first is None:
-        raise NotFound(Message("batch-not-found"))
-    stream = stream_events(first, find, make_rest(request))
-    # Otherwise nginx holds events back until its buffer is full.
-    return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    look, missing = container.batches.look, Message("batch-not-found")
+    return await follow(request, opened, batch_id, last_event_id, look=look, missing=missing)
 
 
 estimates = APIRouter(prefix="/v1/estimates", tags=["batches"])
@@ -404,7 +365,7 @@ async def create_estimate(request: Request, container: Serving) -> Response:
         intake = await receive_batch(request, container.batches, spool)
         options = await settle_for(request.state.project, intake.options, container.governance.policies)
         report = await container.batches.estimate(replace(intake, options=options))
-    return Response(report.model_dump_json(), media_type=JSON)
+    return tell_value(request, report)
 
 
 async def receive_batch(request: Request, batches: BatchService, spool: Spool) -> Intake:

@@ -61,11 +61,12 @@ MAX_FAILED_ROUNDS = 3
 class Trial:
     """One candidate's rounds so far. `failed_rounds` counts the failures that count against the candidate: those before
     which the service had served another candidate since the previous round, or since the candidate was begun. `seen` is
-    how many candidates each service had served by then."""
+    how many candidates each service had served by then, and `error` what the last round met."""
 
     rounds: int = 0
     failed_rounds: int = 0
     seen: Counter[Service] = field(default_factory=Counter)
+    error: SaitenError | None = None
 
 
 class RetryPolicy:
@@ -226,6 +227,7 @@ async def attempt(
             else:
                 outcome = APART
             while isinstance(outcome, SaitenError):
+                trial.error = outcome
                 if not retries.count(trial, service_of(outcome), work.job.batch, probe):
                     outcome = describe_failure(outcome)
                     break

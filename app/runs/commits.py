@@ -271,7 +271,7 @@ class CommitBuffer:
             logger.exception("results cannot be written together, and are written one by one")
         # A result that cannot be written must not block the others, nor be judged again and again.
         each = [await self._persist_alone(one) for one in finished]
-        return merge([*each, await self._insist((), closed, begun)])
+        return merge_outcomes([*each, await self._insist((), closed, begun)])
 
     async def _persist_alone(self, one: FinishedCandidate) -> Committed:
         """Stores the result, or a failure in its place if it cannot be written."""
@@ -319,7 +319,7 @@ class CommitBuffer:
                 leased.lose()
 
 
-def merge(commits: Iterable[Committed]) -> Committed:
+def merge_outcomes(commits: Iterable[Committed]) -> Committed:
     """The joint outcome of several commits."""
     each = list(commits)
     names = ("lost", "stopped", "erased", "cancelled")

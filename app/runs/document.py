@@ -14,10 +14,10 @@ from saiten_server.core.errors import MOST_FAULTS, RubricRequired
 from saiten_server.core.evaluation import texts_of
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, clip, fields_of, name_line, suggest, validate
+from saiten_server.platform.line_cutter import LineCutter, LineTooLong
 from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, TooLarge, read_object
 
 ITEMS = "items"
-BLANK = b" \t\r"
 
 ITEM_ONLY = frozenset({"context", "response", "responses", "turns"})
 """Fields of an item that no options have."""
@@ -188,45 +188,31 @@ class Document:
 
 
 class Lines:
-    """NDJSON: the options, then an item a line. Lines end with LF or CRLF; blank ones are skipped."""
+    """NDJSON: the options, then an item a line."""
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft = draft
         self._maximum = limits.body_bytes
-        self._cut = bytearray()
-        self._number = 0
+        self._lines = LineCutter(limits.body_bytes)
         self._begun = False
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
-        first, *others = data.split(b"\n")
-        self._keep(first)
-        for piece in others:
-            self._end_line()
-            self._keep(piece)
-        if last:
-            self._end_line()
-            self._close()
-
-    def _keep(self, piece: bytes) -> None:
-        self._cut += piece
-        if len(self._cut) > self._maximum:
+        try:
+            for line in self._lines.feed(data, last=last):
+                self._take(line, self._lines.number)
+        except LineTooLong:
             where = f"/{ITEMS}/{self._draft.items}" if self._begun else ""
             what = Message("batch-member-bytes-most", maximum=self._maximum)
-            self._draft.stop(where, name_line(what, self._number + 1))
+            self._draft.stop(where, name_line(what, self._lines.number + 1))
+        if last:
+            self._close()
 
-    def _end_line(self) -> None:
-        line = bytes(self._cut)
-        self._cut.clear()
-        self._number += 1
-        if line.strip(BLANK):
-            self._take(line)
-
-    def _take(self, line: bytes) -> None:
-        value = parse_line(line, self._number)
+    def _take(self, line: bytes, number: int) -> None:
+        value = parse_line(line, number)
         if self._begun:
-            self._draft.add(value, self._number)
+            self._draft.add(value, number)
         elif isinstance(value, dict) and not ITEM_ONLY.isdisjoint(value):
-            self._draft.stop("", name_line(OPTIONS_FIRST, self._number))
+            self._draft.stop("", name_line(OPTIONS_FIRST, number))
         else:
             self._begun = True
             self._draft.set_options(value)

@@ -27,7 +27,7 @@ from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 from saiten_server.scoring.conversation import write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext
-from saiten_server.scoring.preferring import open_pair
+from saiten_server.scoring.preferring import as_dialogue, open_pair
 from saiten_server.scoring.subject import check_path, check_support, check_unit, require_translator
 
 DIGEST_BYTES = 16
@@ -96,6 +96,9 @@ class BatchEstimate:
         if judged not in self._judged:
             self._judged.add(judged)
             self._bill.add(case.tasks("batch"))
+            if request.path != "source":
+                for given in case.given.values():
+                    self._translations.add(as_dialogue(given))
 
     def report(self) -> EstimateReport:
         """What all candidates together would take."""
@@ -156,20 +159,20 @@ def digest_texts(parts: Iterable[bytes]) -> bytes:
     return found.digest()
 
 
-def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[str]:
-    """What the figures take for granted, a sentence each."""
-    yield "Nothing is in the call cache yet; identical candidates are judged once."
+def list_assumptions(options: BatchOptions, bill: Bill) -> Iterator[Message]:
+    """What the figures take for granted."""
+    yield Message("assumed-empty-cache")
     if not bill.calls:
-        yield "The judge makes no outside calls, so it costs nothing."
+        yield Message("assumed-no-calls")
     else:
-        yield "Tokens are estimated from the prompts' characters, rather too many than too few."
-        yield "Every first reply is valid: a reply that is not costs one call more, or a few."
+        yield Message("assumed-tokens")
+        yield Message("assumed-valid-replies")
         if bill.cost_usd is None:
-            yield "The price of the judge's model is not known, so no cost can be told."
+            yield Message("assumed-no-price")
     if options.integrity == "judge-twice" and bill.calls:
-        yield "Which candidates look like an attack, and are judged a second time, is not known: that comes on top."
+        yield Message("assumed-second-looks")
     if options.path != "source":
-        yield "A text is translated once for each context that it is sent with; a translation has its source's tokens."
+        yield Message("assumed-translations")
 
 
 def settle_unit(intake: Intake, rubric: Rubric) -> Intake:

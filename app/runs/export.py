@@ -30,6 +30,7 @@ from saiten.core.spreadsheet import (
 )
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import AspectResult, Evaluation
+from saiten_server.core.model import COMPACT
 from saiten_server.core.redaction import read_texts
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.sentences import translate
@@ -38,8 +39,6 @@ from saiten_server.scoring.subject import blended_aspects
 
 if TYPE_CHECKING:
     from saiten.core.formats.parquet import Kind
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def stream_ndjson(
@@ -51,7 +50,7 @@ async def stream_ndjson(
     it has some."""
     shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
-        lines = (write_line(result, shared) for result in page)
+        lines = (write_result_line(result, shared) for result in page)
         # Stored in English, which needs no second look.
         said = lines if language == DEFAULT else (translate_line(line, language) for line in lines)
         yield "".join(said).encode()
@@ -62,7 +61,7 @@ def translate_line(line: str, language: str) -> str:
     return COMPACT.encode(translate(json.loads(line), language)) + "\n"
 
 
-def write_line(result: Result, shared: Mapping[str, Any]) -> str:
+def write_result_line(result: Result, shared: Mapping[str, Any]) -> str:
     """The result's line with its line break; `shared` is what all lines have."""
     if result.evaluation is None:
         return COMPACT.encode({**result.line(), **shared}) + "\n"
@@ -78,7 +77,7 @@ async def stream_csv(
     pages: AsyncIterable[Sequence[Result]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The header, then one row a result, in UTF-8 as RFC 4180 has it. Text is quoted, and defused by `defuse`."""
-    columns = list_columns(rubric, options, texts=texts)
+    columns = list_table_columns(rubric, options, texts=texts)
     yield write_rows([[column.name for column in columns]])
     async for page in pages:
         yield write_rows(
@@ -99,7 +98,7 @@ async def stream_parquet(
     pages: AsyncIterable[Sequence[Result]], rubric: Rubric, options: BatchOptions, *, texts: bool = False
 ) -> AsyncIterator[bytes]:
     """The same table as a Parquet file, whose columns have their types whatever the batch holds."""
-    columns = list_columns(rubric, options, texts=texts)
+    columns = list_table_columns(rubric, options, texts=texts)
     with tempfile.TemporaryFile(prefix="saiten-") as rows, tempfile.TemporaryFile(prefix="saiten-") as table:
         row_bytes = 1
         async for page in pages:
@@ -154,7 +153,7 @@ def read_kinds(evaluation: Evaluation) -> Cell:
     return name_kinds(evaluation.findings or ())
 
 
-def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) -> list[TableColumn]:
+def list_table_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) -> list[TableColumn]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
     `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
     readers: list[tuple[str, Kind, Reader]] = [
@@ -175,7 +174,7 @@ def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) 
     spoken = ("turns", "persona", "goal") if rubric.unit == "conversation" else ("context", "response")
     return [
         TableColumn("item", str, lambda result: result.entry.item),
-        *(TableColumn(TEXT_COLUMNS[name], str, partial(read_text, name)) for name in spoken if texts),
+        *(TableColumn(TEXT_COLUMNS[name], str, partial(read_candidate_text, name)) for name in spoken if texts),
         TableColumn("position", int, lambda result: result.entry.position),
         TableColumn("candidate", int, lambda result: result.entry.candidate),
         TableColumn("status", str, lambda result: result.status),
@@ -192,7 +191,7 @@ def list_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) 
     ]
 
 
-def read_text(name: str, result: Result) -> Cell:
+def read_candidate_text(name: str, result: Result) -> Cell:
     """One of the candidate's texts."""
     return write_text(read_texts(result.asked).get(name))
 

@@ -37,7 +37,7 @@ from saiten_server.runs.document import BatchReader
 from saiten_server.runs.store.batches import BatchStore
 
 BLOCK_BYTES = 256 * 1024  # read and written at once, in a thread: a slow disk must not hold up the event loop
-FULL = {errno.ENOSPC, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Spool:

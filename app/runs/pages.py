@@ -19,11 +19,11 @@ from saiten_server.core.model import digest
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.governance.policies import settle_for
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.tasks import run_together
 from saiten_server.platform.web.body import while_connected
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.page import Form, PageRoute, Project, WritableProject, read_form, render
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.runs.estimates import BatchEstimate
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.conversation import evaluate_conversation
@@ -113,7 +113,7 @@ async def try_draft(request: Request, container: Serving, project: WritableProje
         return render_draft(request, draft, checked, estimate=estimate)
     context = replace(context, rubrics=RubricSource([checked.rubric.model_copy(update={"id": DRAFT})]))
     work = (
-        score(request, container, project, asked.model_copy(update={"rubric": DRAFT}), context)
+        score_draft(request, container, project, asked.model_copy(update={"rubric": DRAFT}), context)
         for asked in checked.asked
     )
     return render_draft(
@@ -147,7 +147,7 @@ def render_draft(
     )
 
 
-async def score(
+async def score_draft(
     request: Request, container: Container, project: str, asked: ScoringRequest, context: ScoringContext
 ) -> TriedDialogue:
     """The dialogue scored by the draft. Calls go past the cache, so that nothing is kept."""

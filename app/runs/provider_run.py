@@ -35,9 +35,9 @@ from saiten_server.core.errors import (
 from saiten_server.core.evaluation import PreferenceRequest
 from saiten_server.core.redaction import ERASED
 from saiten_server.core.rubric import Rubric
+from saiten_server.platform.helpers import work_through
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, run_together
-from saiten_server.platform.threads import work_through
 from saiten_server.providers.ports import (
     PROVIDER_BATCH_SHARE,
     BatchProvider,
@@ -60,7 +60,7 @@ from saiten_server.runs.store.provider_batches import ProviderBatchStore
 from saiten_server.runs.work import JobQueue
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.masked_rejudging import find_masked
-from saiten_server.scoring.preferring import open_pair, refuse_gone
+from saiten_server.scoring.preferring import open_texts
 from saiten_server.scoring.subject import Subject, open_subject
 
 logger = logging.getLogger("saiten.batches")
@@ -254,7 +254,7 @@ class Planner:
                 return PlannedCandidate(entry.position, [])
             rubric = self.instruments.rubrics.get(options.rubric)
             if candidate.pair is not None:
-                return await self._ask_pair(entry, any_request_of(options, candidate), rubric, conceded)
+                return await self._ask_pair(entry, any_request_of(options, candidate), rubric, conceded, whole)
             request = request_of(options, candidate)
             # Building prompts takes no outside time of its own: others get their turn here.
             await asyncio.sleep(0)
@@ -275,20 +275,25 @@ class Planner:
         return await run_together(*(ask(*one) for one in page))
 
     async def _ask_pair(
-        self, entry: Entry, request: AnyRequest, rubric: Rubric, conceded: tuple[str, ...]
+        self, entry: Entry, request: AnyRequest, rubric: Rubric, conceded: tuple[str, ...], whole: RequestScope
     ) -> PlannedCandidate:
         """The calls about two that are compared; none where they cannot be."""
         await asyncio.sleep(0)
         if not isinstance(request, PreferenceRequest):
             return PlannedCandidate(entry.position, [])
-        try:
-            refuse_gone(request)
-            calls = []
-            for task in open_pair(request, rubric, self.instruments.window_tokens).tasks("batch"):
-                calls += await work_through(task.characters, partial(self.judge.defer, task, conceded))
-        except InvalidRequest:
-            return PlannedCandidate(entry.position, [])
-        return PlannedCandidate(entry.position, calls)
+        with whole.part() as part:
+            try:
+                own = self.instruments
+                case = await open_texts(request, rubric, own.translator, own.window_tokens, part)
+                calls = []
+                for task in case.tasks("batch"):
+                    calls += await work_through(task.characters, partial(self.judge.defer, task, conceded))
+            except (InvalidRequest, TranslatorRefusedRequest):
+                return PlannedCandidate(entry.position, [], dict.fromkeys(part.keys, 0))
+            noted = dict.fromkeys(part.keys, 0)
+        if noted and case.translated is not None:
+            noted[next(iter(noted))] = sum(found.billed_characters for found in case.translated.values())
+        return PlannedCandidate(entry.position, calls, noted)
 
 
 async def tasks_of(case: Subject) -> list[JudgingTask]:
@@ -296,7 +301,7 @@ async def tasks_of(case: Subject) -> list[JudgingTask]:
     tasks = [case.task(path, "batch") for path in case.dialogues]
     if case.request.integrity == "judge-twice":
         look = await find_masked(case)
-        tasks += [look.task(case, "batch")] if look else []
+        tasks += [replace(look[1], lane="batch")] if look else []
     return tasks
 
 

@@ -49,9 +49,9 @@ BACKOFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class SAQJobQueue:
-    """Jobs carry a batch's id and a chunk's number. `name` keeps queues apart that share a Redis."""
+    """Jobs carry a batch's id and a chunk's number."""
 
-    def __init__(self, redis_url: str, *, name: str = NAME) -> None:
+    def __init__(self, redis_url: str) -> None:
         logging.getLogger("saq").addFilter(ONLY_ERRORS)
         self._redis: Redis = Redis.from_url(
             redis_url,
@@ -60,7 +60,7 @@ class SAQJobQueue:
             # Once and at once: a connection of the pool may have died with an earlier Redis.
             retry=Retry(NoBackoff(), 1, supported_errors=(Disconnected,)),
         )
-        self._queue = _Queue(self._redis, name=name)
+        self._queue = _Queue(self._redis, name=NAME)
 
     async def put(self, jobs: Sequence[ChunkJob]) -> None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.evaluation import CallTrace, Evaluation
 from saiten_server.core.redaction import read_texts
@@ -15,7 +16,8 @@ from saiten_server.runs.summary import SYSTEM
 @dataclass(frozen=True)
 class Result:
     """A candidate's evaluation, or the `failure` in its place, which has an id of its own too. `asked` is what was
-    evaluated, and `trace` the calls to the judge: where many results are read, both are left out."""
+    evaluated, and `trace` the calls to the judge: where many results are read, both are left out. `untold` says why the
+    texts of an adopted result are not there."""
 
     id: str
     entry: Entry
@@ -23,6 +25,7 @@ class Result:
     failure: Failure | None = None
     asked: Candidate | None = None
     trace: tuple[CallTrace, ...] = ()
+    untold: Message | None = None
 
     @property
     def candidate(self) -> Candidate:

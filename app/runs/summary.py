@@ -5,7 +5,6 @@ Tallies are packed into short texts, so that they can be stored beside the batch
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
@@ -29,7 +28,7 @@ from saiten_server.core.evaluation import (
     Record,
     Usage,
 )
-from saiten_server.core.model import Value, listed
+from saiten_server.core.model import COMPACT, Value, listed
 from saiten_server.core.preference import write_looks
 from saiten_server.core.reliability import Reliability
 from saiten_server.core.sentences import Sentence, Telling
@@ -105,8 +104,6 @@ LEFT_OUT = "findings-unrated"
 
 MISSING = "missing"
 """Why an aspect is counted as unrated where nothing is told."""
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def find_probability(metadata: Mapping[str, str]) -> float | None:

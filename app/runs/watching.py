@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
-from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from fastapi import Depends, Header, Request, Response
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
-from saiten.core.messages import Message
+from saiten.core.messages import DEFAULT, Message
 from saiten_server.core.batch import Batch
-from saiten_server.core.errors import StoreError, StreamLimitReached
+from saiten_server.core.errors import NotFound, StoreError, StreamLimitReached
+from saiten_server.core.sentences import LANGUAGE
 from saiten_server.platform.tasks import cancel_for_good
 from saiten_server.platform.web.admission import Authenticator, credential_of
+from saiten_server.platform.web.problems import language_of
 
 SHORTEST_POLL_SECONDS = 0.5
 LONGEST_POLL_SECONDS = 2.0
@@ -196,12 +198,48 @@ async def rest(admitted: Callable[[], Awaitable[bool]], stopping: asyncio.Event,
     return await admitted()
 
 
+LastEvent = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        description="the last event that an `EventSource` received; after an end the answer is 204",
+    ),
+]
+
+
+async def follow(
+    request: Request,
+    opened: ExitStack,
+    batch_id: str,
+    last_event_id: str | None,
+    *,
+    look: Callable[[str, str], Awaitable[Batch | None]],
+    missing: Message,
+) -> Response:
+    """The events of a run in the caller's language; 204 after its end. `look` tells whether it is there: NotFound says
+    that it is `missing`."""
+    if last_event_id in ENDS:
+        return Response(status_code=204)
+    project: str = request.state.project
+    places: StreamPlaces = request.app.state.streams
+    # Before the store is asked, so that many at once are not let in together.
+    opened.enter_context(places.take(project))
+    first = await look(project, batch_id)
+    if first is None:
+        raise NotFound(missing)
+    find, language = partial(request.app.state.watch.look, project, batch_id), language_of(request)
+    stream = stream_events(first, find, make_rest(request), language)
+    # Otherwise nginx holds events back until its buffer is full.
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Content-Language": language}
+    return EventSourceResponse(stream, headers=headers | {"Vary": "Accept-Language"})
+
+
 async def stream_events(
-    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn
+    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn, language: str = DEFAULT
 ) -> AsyncIterator[bytes]:
     """The events from `batch` to its end, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time
-    yield write_event("progress", batch)
+    yield write_event("progress", batch, language)
     sent_at, wait = clock(), SHORTEST_POLL_SECONDS
     while batch.status not in ENDS:
         if not await goes_on(wait):
@@ -211,7 +249,7 @@ async def stream_events(
             yield format_sse_event(event="erased", data_str=f'{{"id":"{batch.id}"}}', id="erased")
             return
         if steady(found) != steady(batch):
-            yield write_event("progress", found)
+            yield write_event("progress", found, language)
             sent_at, wait = clock(), SHORTEST_POLL_SECONDS
         else:
             wait = min(LONGEST_POLL_SECONDS, wait * 1.5)
@@ -219,7 +257,7 @@ async def stream_events(
             yield KEEPALIVE_COMMENT
             sent_at = clock()
         batch = found
-    yield write_event(batch.status, batch)
+    yield write_event(batch.status, batch, language)
 
 
 async def look_again(find: Callable[[], Awaitable[Batch | None]], batch: Batch) -> Batch | None:
@@ -231,7 +269,9 @@ async def look_again(find: Callable[[], Awaitable[Batch | None]], batch: Batch) 
         return batch
 
 
-def write_event(name: str, batch: Batch) -> bytes:
-    """One event with the batch as its data. The id of an end is its name, so that a reconnecting caller reports it."""
+def write_event(name: str, batch: Batch, language: str) -> bytes:
+    """One event with the batch as its data, its sentences in the language. The id of an end is its name, so that a
+    reconnecting caller reports it."""
     event_id, retry = (name, None) if name in ENDS else (None, RECONNECT_MILLISECONDS)
-    return format_sse_event(event=name, data_str=batch.model_dump_json(), id=event_id, retry=retry)
+    told = batch.model_dump_json(context={LANGUAGE: language})
+    return format_sse_event(event=name, data_str=told, id=event_id, retry=retry)

@@ -25,7 +25,7 @@ from saiten_server.core.errors import StoreError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from saiten_server.core.signature import describe_relevance, merge_paths, sign
 from saiten_server.platform.memory_cache import CallCache
-from saiten_server.platform.tasks import cancel_for_good, end_once, end_tasks
+from saiten_server.platform.tasks import cancel_for_good, end_once, end_tasks, surviving
 from saiten_server.platform.telemetry import Telemetry, working_on
 from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
 from saiten_server.runs.chunk import ChunkRun, WorkerContext
@@ -386,15 +386,10 @@ class BatchWorker:
     async def _tidy(self) -> None:
         """Runs apart from the sweep, so that a cache or provider that hangs does not delay lost jobs."""
         while True:
-            try:
+            with surviving(logger, "erased texts"):
                 await self.store.settle_erasures(self.cache)
                 if self.provider is not None:
                     await self.provider.tidy()
-            except StoreError as error:
-                logger.warning("what was erased waits for the store: %s", error.loggable, extra={"code": error.code})
-            except Exception:
-                # For example an unexpected answer of a provider, which would end the worker in every round.
-                logger.exception("unexpected error", extra={"code": INTERNAL.code})
             await self.sleep(TIDY_SECONDS)
 
     async def watch(self) -> None:

@@ -6,15 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property, partial, reduce
 from itertools import islice
 from operator import add
 from statistics import fmean, median_low
-from typing import Any, NamedTuple
+from typing import Any
 
 from saiten.core.messages import Message
-from saiten_server import __version__
-from saiten_server.core import signature
 from saiten_server.core.conversation import (
     Conversation,
     Finding,
@@ -29,11 +28,11 @@ from saiten_server.core.errors import UnknownRubric
 from saiten_server.core.evaluation import (
     AspectResult,
     ConversationRequest,
+    Evaluation,
     EvaluationRequest,
     JudgeOptions,
     MaskedSpan,
     Path,
-    PathResult,
     Record,
     Translation,
     TurnScore,
@@ -43,13 +42,12 @@ from saiten_server.core.evaluation import (
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.sentences import in_english, pass_on
 from saiten_server.judging.verdict import Faults, NamedFault, Rating
-from saiten_server.platform.helpers import Helpers
+from saiten_server.platform.helpers import Checkpoint, Helpers
 from saiten_server.platform.tasks import run_few, run_together
-from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
 from saiten_server.scoring.evaluate import ScoringContext, ask_judge, evaluate, explain_missing
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, Masking, prefix
-from saiten_server.scoring.record import PathReading, assemble, write_record
+from saiten_server.scoring.record import count_kinds, write_path, write_record
 from saiten_server.scoring.subject import (
     ENGLISH_PATH_LANGUAGE,
     SUSPECTED,
@@ -78,11 +76,8 @@ CHARACTERS_AT_ONCE = 500_000
 """The same for the characters of their prompts, each of which is there in several forms."""
 
 
-class ScoredTurn(NamedTuple):
-    """The record of a turn that was scored as a response, and the call cache's keys of its outside calls."""
-
-    record: Record
-    calls: tuple[str, ...]
+RecordWithCalls = tuple[Record, tuple[str, ...]]
+"""A record, and the call cache's keys of the outside calls that it rests on."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +202,7 @@ def plan_conversation(
 
 async def evaluate_conversation(
     request: ConversationRequest, context: ScoringContext, scope: RequestScope | None = None
-) -> tuple[Record, tuple[ScoredTurn, ...]]:
+) -> tuple[Record, tuple[RecordWithCalls, ...]]:
     """Rates one conversation; with `score_turns`, also the records of its turns. Raises as `evaluate` does.
 
     A judge that rates no conversation leaves every aspect unrated; what rules find is in the result all the same."""
@@ -265,7 +260,7 @@ def deal_with(request: ConversationRequest, suspicions: tuple[Warned, ...], cont
 
 async def rate_conversation(
     given: ConversationSubject, context: ScoringContext
-) -> tuple[Record, tuple[ScoredTurn, ...]]:
+) -> tuple[Record, tuple[RecordWithCalls, ...]]:
     """Does the work of `evaluate_conversation`."""
     request = given.request
     turn_requests = list_turn_requests(given, context)
@@ -281,11 +276,15 @@ async def rate_conversation(
     evaluation_id = context.new_id()
     dialogue = request.dialogue or evaluation_id
     if request.dialogue is None:
-        turns = [turn._replace(record=name_dialogue(turn.record, dialogue)) for turn in turns]
-    readings = {path: read_path(subject, path, judgement, rules) for path, judgement in judgements.items()}
-    record = write_record(subject, readings, suspicions, evaluation_id, context.now(), rejudged=masked)
+        turns = [(name_dialogue(turn, dialogue), calls) for turn, calls in turns]
+    now = context.now()
+    evaluations = {
+        path: write_conversation(subject, path, judgement, rules, evaluation_id=evaluation_id, now=now)
+        for path, judgement in judgements.items()
+    }
+    record = write_record(subject, evaluations, list(judgements.values()), suspicions, rejudged=masked)
     if request.score_turns is not None:
-        scored = [turn.record.evaluation for turn in turns]
+        scored = [turn.evaluation for turn, _ in turns]
         shown = tuple(
             TurnScore(turn=number, evaluation=one.id, aspects=one.aspects)
             for (number, _), one in zip(turn_requests, scored, strict=True)
@@ -334,13 +333,13 @@ def list_turn_requests(subject: ConversationSubject, context: ScoringContext) ->
 
 async def score_turns(
     subject: ConversationSubject, turns: Sequence[EvaluationRequest], context: ScoringContext
-) -> list[ScoredTurn]:
+) -> list[RecordWithCalls]:
     """The records of turns that are scored as responses, a few at a time."""
 
-    async def score_one(turn: EvaluationRequest) -> ScoredTurn:
+    async def score_one(turn: EvaluationRequest) -> RecordWithCalls:
         with subject.scope.part() as part:
             record = await evaluate(turn, context, part)
-        return ScoredTurn(record, tuple(part.keys))
+        return record, tuple(part.keys)
 
     return await run_few((partial(score_one, turn) for turn in turns), min(len(turns), count_at_once(subject)))
 
@@ -471,27 +470,31 @@ def read_findings(
     ], []
 
 
-def read_path(subject: ConversationSubject, path: Path, judgement: Judgement, rules: Sequence[Finding]) -> PathReading:
-    """Rates, composes and signs one language path, and adds the judge's findings to those of rules."""
+def write_conversation(
+    subject: ConversationSubject,
+    path: Path,
+    judgement: Judgement,
+    rules: Sequence[Finding],
+    *,
+    evaluation_id: str,
+    now: datetime,
+) -> Evaluation:
+    """The evaluation of one language path, with the judge's findings beside those of rules."""
     rubric, language, windows = subject.rubric, subject.language(path), subject.windows[path]
     options = settle_options(subject.request.judge)
-    aspects, composites = assemble(rubric, language, judgement, None, (), composites=options.composites)
     translated = subject.translated if path == "english" else None
     pieces = {
-        **signature.describe_rubric(__version__, rubric),
-        **signature.describe_judge(judgement.provenance, options),
-        **signature.describe_composites(rubric, options),
-        "path": path,
         # Only on the English path: signatures of earlier releases do not have the piece.
         **({"translator": translated.translation.engine} if translated else {}),
         "window": str(subject.window_tokens),
     }
+    evaluation = write_path(subject, path, judgement, options, evaluation_id=evaluation_id, now=now, pieces=pieces)
     found, unusable = [*rules], []
     for aspect in rubric.aspects:
         findings, warned = read_findings(
             aspect,
             judgement.verdicts[aspect.id],
-            aspects[aspect.id],
+            evaluation.aspects[aspect.id],
             language=language,
             windows=len(windows),
             where="findings" if rubric.kinds else f"aspects/{aspect.id}",
@@ -499,15 +502,13 @@ def read_path(subject: ConversationSubject, path: Path, judgement: Judgement, ru
         found += findings
         unusable += warned
     found.sort(key=lambda one: (one.turn, one.by == "judge"))
-    result = PathResult(
-        aspects=aspects,
-        composites=composites,
-        relevance=None,
-        signature=signature.sign(pieces),
-        findings=tuple(found),
-        windows=tuple((window.first, window.end - 1) for window in windows) if len(windows) > 1 else None,
-    )
-    return PathReading(result, pieces, judgement, tuple(unusable))
+    changed = {
+        "warnings": (*evaluation.warnings, *unusable),
+        "findings": tuple(found),
+        "kinds": count_kinds(found) if rubric.kinds and not unusable else None,
+        "windows": tuple((window.first, window.end - 1) for window in windows) if len(windows) > 1 else None,
+    }
+    return evaluation.model_copy(update=changed)
 
 
 async def rejudge_masked(

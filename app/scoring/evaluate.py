@@ -9,17 +9,17 @@ from datetime import datetime
 
 from saiten.core.messages import Message
 from saiten.core.plain_text import quote_reply
+from saiten_server.core import signature
 from saiten_server.core.dialogue import DEFAULT_LIMITS, Limits
 from saiten_server.core.errors import JudgeReplyInvalid, SuspectedInjection
-from saiten_server.core.evaluation import EvaluationRequest, Path, Record, Unrated, Warned
+from saiten_server.core.evaluation import Evaluation, EvaluationRequest, Path, Record, RelevanceResult, Unrated, Warned
 from saiten_server.core.rubric import Rubric
-from saiten_server.platform.helpers import Helpers
+from saiten_server.platform.helpers import Checkpoint, Helpers
 from saiten_server.platform.tasks import run_together
 from saiten_server.platform.telemetry import Telemetry
-from saiten_server.platform.threads import Checkpoint
 from saiten_server.providers.ports import Judge, Judgement, JudgingTask, Lane, RequestScope, Translator
 from saiten_server.scoring.masked_rejudging import MaskedJudgement, find_masked
-from saiten_server.scoring.record import PathReading, write_reading, write_record
+from saiten_server.scoring.record import write_path, write_record
 from saiten_server.scoring.relevance import Relevance
 from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.scoring.subject import INSPECTED_AT_ONCE, SUSPECTED, Subject, find_suspicions, look_at, open_subject
@@ -72,12 +72,17 @@ async def score(request: EvaluationRequest, rubric: Rubric, context: ScoringCont
     except SuspectedInjection:
         context.telemetry.dealt_with("refuse")
         raise
-    suspicions, readings, rejudged = await examine(subject, context)
-    if not batch and (error := explain_unrated(readings)):
+    suspicions, measured, rejudged = await examine(subject, context)
+    judgements = [judgement for judgement, _ in measured]
+    if not batch and (error := explain_missing(judgements)):
         context.telemetry.evaluated(rubric.id, "failed", time.monotonic() - started)
         raise error
-    by_path = dict(zip(subject.dialogues, readings, strict=True))
-    record = write_record(subject, by_path, suspicions, context.new_id(), context.now(), rejudged=rejudged)
+    evaluation_id, now = context.new_id(), context.now()
+    evaluations = {
+        path: write_response(subject, path, judgement, relevance, evaluation_id=evaluation_id, now=now)
+        for path, (judgement, relevance) in zip(subject.dialogues, measured, strict=True)
+    }
+    record = write_record(subject, evaluations, judgements, suspicions, rejudged=rejudged)
     if any(warned.code == SUSPECTED for warned in suspicions):
         context.telemetry.dealt_with(request.integrity or "flag")
     context.telemetry.evaluated(rubric.id, record.evaluation.status, time.monotonic() - started)
@@ -86,21 +91,50 @@ async def score(request: EvaluationRequest, rubric: Rubric, context: ScoringCont
     return record
 
 
+def write_response(
+    subject: Subject,
+    path: Path,
+    judgement: Judgement,
+    relevance: RelevanceResult | None,
+    *,
+    evaluation_id: str,
+    now: datetime,
+) -> Evaluation:
+    """The evaluation of one language path."""
+    translated = subject.translated if path == "english" else None
+    pieces = {
+        "translator": translated.translation.engine if translated else signature.NONE,
+        **signature.describe_relevance(relevance, subject.blended),
+    }
+    return write_path(
+        subject,
+        path,
+        judgement,
+        subject.request.judge,
+        evaluation_id=evaluation_id,
+        now=now,
+        pieces=pieces,
+        relevance=relevance,
+        blended=subject.blended,
+    )
+
+
 async def examine(
     subject: Subject, context: ScoringContext
-) -> tuple[tuple[Warned, ...], list[PathReading], MaskedJudgement | None]:
-    """The warnings about the texts, one reading per path and the masked re-judging, if any, run concurrently."""
+) -> tuple[tuple[Warned, ...], list[tuple[Judgement, RelevanceResult | None]], MaskedJudgement | None]:
+    """The warnings about the texts, each path's judgement and relevance, and the masked re-judging, if any, run
+    concurrently."""
     twice = subject.request.integrity == "judge-twice"
     if subject.characters <= INSPECTED_AT_ONCE and not twice and len(subject.dialogues) == 1:
         # The usual case: only the judge takes time, and a task per step would cost more than the step.
         suspicions = await inspect(subject, context.speech)
-        return suspicions, [await read(subject, path, context) for path in subject.dialogues], None
-    suspicions, *readings, rejudged = await run_together(
+        return suspicions, [await measure(subject, path, context) for path in subject.dialogues], None
+    suspicions, *measured, rejudged = await run_together(
         inspect(subject, context.speech),
-        *(read(subject, path, context) for path in subject.dialogues),
+        *(measure(subject, path, context) for path in subject.dialogues),
         rejudge_masked(subject, context),
     )
-    return suspicions, readings, rejudged
+    return suspicions, measured, rejudged
 
 
 async def inspect(subject: Subject, speech: SpeechChecks) -> tuple[Warned, ...]:
@@ -113,15 +147,15 @@ async def inspect(subject: Subject, speech: SpeechChecks) -> tuple[Warned, ...]:
     return await look_at(subject, look)
 
 
-async def read(subject: Subject, path: Path, context: ScoringContext) -> PathReading:
+async def measure(subject: Subject, path: Path, context: ScoringContext) -> tuple[Judgement, RelevanceResult | None]:
     """Judges the dialogue in one language and measures its relevance concurrently."""
     if subject.relevance is None:
-        return write_reading(subject, path, await ask_judge(subject.task(path, context.lane), context), None)
+        return await ask_judge(subject.task(path, context.lane), context), None
     judgement, relevance = await run_together(
         ask_judge(subject.task(path, context.lane), context),
         context.relevance.measure(subject.language(path), subject.dialogues[path], subject.relevance, subject.scope),
     )
-    return write_reading(subject, path, judgement, relevance)
+    return judgement, relevance
 
 
 async def rejudge_masked(subject: Subject, context: ScoringContext) -> MaskedJudgement | None:
@@ -131,7 +165,8 @@ async def rejudge_masked(subject: Subject, context: ScoringContext) -> MaskedJud
     masked = await find_masked(subject)
     if masked is None:
         return None
-    return MaskedJudgement(masked.path, masked.spans, await ask_judge(masked.task(subject, context.lane), context))
+    path, task, spans = masked
+    return MaskedJudgement(path, spans, await ask_judge(replace(task, lane=context.lane), context))
 
 
 async def ask_judge(task: JudgingTask, context: ScoringContext) -> Judgement:
@@ -145,11 +180,6 @@ async def ask_judge(task: JudgingTask, context: ScoringContext) -> Judgement:
         part.cost_usd = max(part.cost_usd, judgement.usage.cost_usd or 0.0)
     context.telemetry.judged(context.judge.kind, judgement.usage, time.monotonic() - started)
     return judgement
-
-
-def explain_unrated(readings: Sequence[PathReading]) -> JudgeReplyInvalid | None:
-    """The error if the judge rated no aspect on any path."""
-    return explain_missing([reading.judgement for reading in readings])
 
 
 def explain_missing(judgements: Sequence[Judgement]) -> JudgeReplyInvalid | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from saiten_server.platform.flow_state import FlowLimits, FlowState, LocalFlowState
 from saiten_server.platform.helpers import Helpers, open_process
-from saiten_server.platform.identifiers import new_id
 from saiten_server.platform.memory_cache import CallCache, MemoryCallCache, NearCallCache, NoCallCache
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.telemetry import Telemetry
@@ -23,6 +23,11 @@ from saiten_server.scoring.rubrics.files import open_rubrics
 if TYPE_CHECKING:
     from redis.asyncio import Redis
     from sqlalchemy.ext.asyncio import AsyncEngine
+
+
+def new_id(prefix: str) -> str:
+    """An id that cannot be guessed, of what is stored."""
+    return prefix + secrets.token_hex(12)
 
 
 def open_redis(settings: Settings, stack: AsyncExitStack) -> Redis | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import MaskedSpan, Path
-from saiten_server.platform.threads import Checkpoint
-from saiten_server.providers.ports import Judgement, JudgingTask, Lane
+from saiten_server.platform.helpers import Checkpoint
+from saiten_server.providers.ports import Judgement, JudgingTask
 from saiten_server.scoring.subject import Subject, find_suspicions, look_at
 from saiten_server.text.injection import InspectionBudget, TextSpan, find_spans, inspect_text, without
 
@@ -17,21 +17,8 @@ from saiten_server.text.injection import InspectionBudget, TextSpan, find_spans,
 NEUTRAL: Mapping[str, str] = {"ja": "話者", "ko": "화자"}
 
 
-@dataclass(frozen=True)
-class MaskedDialogue:
-    """A path's dialogue and references without the suspicious `spans`."""
-
-    path: Path
-    dialogue: Dialogue
-    references: tuple[str, ...]
-    spans: tuple[MaskedSpan, ...]
-
-    def task(self, subject: Subject, lane: Lane) -> JudgingTask:
-        """The judge's second task."""
-        language = subject.language(self.path)
-        return JudgingTask(
-            subject.rubric, language, self.dialogue, subject.request.judge, self.references, lane, subject.scope
-        )
+MaskedTask = tuple[Path, JudgingTask, tuple[MaskedSpan, ...]]
+"""A path, the judge's second task on it, without the suspicious spans, and these."""
 
 
 @dataclass(frozen=True)
@@ -77,24 +64,24 @@ class Masking:
         return self.renamed.setdefault(name, plain if number == 1 else f"{plain} {number}")
 
 
-async def find_masked(subject: Subject) -> MaskedDialogue | None:
+async def find_masked(subject: Subject) -> MaskedTask | None:
     """The result of `mask_suspicious`, which runs in a thread because its trials take long even for short texts."""
     if not await look_at(subject, partial(find_suspicions, subject)):
         return None
     return await look_at(subject, partial(mask_suspicious, subject), at_once=0)
 
 
-def mask_suspicious(subject: Subject, checkpoint: Checkpoint = lambda: None) -> MaskedDialogue | None:
-    """The dialogue for the second judging; None if no text that the judge is shown looks like an attack. It is on one
+def mask_suspicious(subject: Subject, checkpoint: Checkpoint = lambda: None) -> MaskedTask | None:
+    """The task of the second judging; None if no text that the judge is shown looks like an attack. It is on one
     path: the source path, or the English one if only the translation is suspicious. `checkpoint` is called before each
     text and trial, and may raise to end the work."""
     budget = InspectionBudget(checkpoint=checkpoint)
     looks = (mask(subject, path, budget) for path in subject.dialogues)
-    return next((look for look in looks if look.spans), None)
+    return next((look for look in looks if look[2]), None)
 
 
-def mask(subject: Subject, path: Path, budget: InspectionBudget) -> MaskedDialogue:
-    """A path's dialogue and the references without their suspicious spans, of which there may be none."""
+def mask(subject: Subject, path: Path, budget: InspectionBudget) -> MaskedTask:
+    """The task on a path's dialogue and references without their suspicious spans, of which there may be none."""
     masking = Masking(subject.rubric.aspect_names, subject.language(path), budget)
     shown, given = subject.dialogues[path], subject.request.turn
     # The response is what is rated, so it is searched before the context can exhaust the budget.
@@ -108,7 +95,8 @@ def mask(subject: Subject, path: Path, budget: InspectionBudget) -> MaskedDialog
     response = masking.text(prefix(shown.response, given.response) + "response", shown.response)
     references = tuple(masking.text(f"reference/{number}", text) for number, text in enumerate(subject.references))
     dialogue = Dialogue.model_construct(context=tuple(context), response=response)
-    return MaskedDialogue(path, dialogue, references, tuple(masking.spans))
+    task = replace(subject.task(path), dialogue=dialogue, references=references)
+    return path, task, tuple(masking.spans)
 
 
 def prefix(shown: str, given: str) -> str:

@@ -19,12 +19,12 @@ from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import Rubric, name_version, split_name
 from saiten_server.core.validation import validate
 from saiten_server.governance.policies import settle_for
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.tasks import cancel_for_good, run_together
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import mark, query
 from saiten_server.platform.web.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from saiten_server.platform.web.problems import faults_of, find_status, headers_of
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.providers.registry import is_baseline
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.evaluate import evaluate
@@ -141,7 +141,7 @@ async def start(
     """Begins to score the responses, and waits for a moment."""
     context = container.scoring.context
     ids = [context.new_id() for _ in asked]
-    work = run_together(*(score(request, container, one, name) for one, name in zip(asked, ids, strict=True)))
+    work = run_together(*(score_attempt(request, container, one, name) for one, name in zip(asked, ids, strict=True)))
 
     async def finish() -> None:
         await work
@@ -167,7 +167,7 @@ SHOWN_ERRORS = (InvalidRequest, errors.LimitReached, errors.UpstreamError, error
 """What is told above the form; any other is a defect."""
 
 
-async def score(request: Request, container: Container, asked: EvaluationRequest, evaluation_id: str) -> None:
+async def score_attempt(request: Request, container: Container, asked: EvaluationRequest, evaluation_id: str) -> None:
     """Scores one response and stores the result under the id."""
     project: str = request.state.project
     context = replace(container.scoring.context, new_id=lambda: evaluation_id)
@@ -311,7 +311,7 @@ def show_error(
     return page
 
 
-ROWS = 3
+EMPTY_ROWS = 3
 """Utterances that an empty form has room for."""
 
 SPEAKERS = ("A", "B")
@@ -446,5 +446,5 @@ def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Attempt
             chosen = next((each for each in rubrics if each.source_language == example), chosen)
         context, response = EXAMPLES[example]
         return AttemptDraft(rubric=chosen.id if chosen else "", context=context, response=response)
-    empty = tuple((SPEAKERS[number % 2], "") for number in range(ROWS))
+    empty = tuple((SPEAKERS[number % 2], "") for number in range(EMPTY_ROWS))
     return AttemptDraft(rubric=chosen.id if chosen else "", context=empty)

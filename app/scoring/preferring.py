@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import add
 from statistics import fmean
@@ -17,9 +17,9 @@ from statistics import fmean
 from saiten.core.messages import Message
 from saiten_server import __version__
 from saiten_server.core import signature
-from saiten_server.core.conversation import texts_of_conversation
+from saiten_server.core.conversation import Conversation, texts_of_conversation
 from saiten_server.core.dialogue import Dialogue
-from saiten_server.core.errors import InvalidRequest, TextsErased, UnknownAspect
+from saiten_server.core.errors import InvalidRequest, SuspectedInjection, TextsErased, UnknownAspect
 from saiten_server.core.evaluation import (
     AspectPreference,
     AspectResult,
@@ -34,6 +34,7 @@ from saiten_server.core.evaluation import (
     RubricReference,
     Side,
     Unrated,
+    Usage,
     Warned,
 )
 from saiten_server.core.model import digest
@@ -41,15 +42,24 @@ from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.token_estimate import bound_tokens
 from saiten_server.judging.pair_prompt import NAMES, VERSION, Shown, compare_aspects, digest_wording
+from saiten_server.platform.helpers import Checkpoint, work_through
 from saiten_server.platform.tasks import run_together
-from saiten_server.platform.threads import Checkpoint, work_through
-from saiten_server.providers.ports import Judgement, JudgingTask, Lane, RequestScope, Verdict
+from saiten_server.providers.ports import Judgement, JudgingTask, Lane, RequestScope, Translated, Translator, Verdict
 from saiten_server.providers.registry import is_baseline
+from saiten_server.scoring.conversation import read_translation, write_as_dialogue
 from saiten_server.scoring.evaluate import ScoringContext, ask_judge, explain_missing
 from saiten_server.scoring.record import status_of
 from saiten_server.scoring.store import PAIR_PREFIX
-from saiten_server.scoring.subject import SUSPECTED, check_unit, look_at, refuse_suspicious
-from saiten_server.text.injection import inspect_texts, locate_warnings
+from saiten_server.scoring.subject import (
+    ENGLISH_PATH_LANGUAGE,
+    SUSPECTED,
+    check_path,
+    check_unit,
+    look_at,
+    refuse_suspicious,
+    require_translator,
+)
+from saiten_server.text.injection import inspect_texts, list_translated, locate_warnings
 from saiten_server.text.injection.inspection import texts_of
 
 SIDES: tuple[Side, Side] = ("first", "second")
@@ -61,16 +71,17 @@ ShownOrder = tuple[Side, Side]
 
 @dataclass(frozen=True)
 class PairCase:
-    """Two that are to be compared."""
+    """Two that are to be compared. `translated` is None on the source path, and until the translations are there."""
 
     request: PreferenceRequest
     rubric: Rubric
     scope: RequestScope = field(default_factory=RequestScope, compare=False)
+    translated: Mapping[Side, Translated] | None = None
 
     @property
     def language(self) -> str:
         """The language that is judged."""
-        return self.rubric.source_language
+        return self.rubric.source_language if self.request.path == "source" else ENGLISH_PATH_LANGUAGE
 
     @cached_property
     def looking(self) -> asyncio.Lock:
@@ -79,9 +90,35 @@ class PairCase:
 
     @cached_property
     def characters(self) -> int:
-        """The characters of all texts."""
+        """The characters of all texts in all languages in use."""
         context = sum(len(said.text) for said in self.request.context or ())
-        return context + sum(len(text) for given in self.request.sides.values() for text in given.texts)
+        english = sum(found.translation.characters for found in (self.translated or {}).values())
+        return context + english + sum(len(text) for given in self.request.sides.values() for text in given.texts)
+
+    @cached_property
+    def given(self) -> dict[Side, Dialogue | Conversation]:
+        """Both as the request holds them."""
+        if self.request.is_conversation:
+            persona, goal = self.request.persona, self.request.goal
+            return {side: one.read_conversation(persona, goal) for side, one in self.request.sides.items()}
+        context = self.request.context or ()
+        return {
+            side: Dialogue.model_construct(context=context, response=one.response or "")
+            for side, one in self.request.sides.items()
+        }
+
+    @cached_property
+    def judged(self) -> dict[Side, Dialogue | Conversation]:
+        """Both as the judge is shown them."""
+        if self.translated is None:
+            return self.given
+        found = {side: read_english(one, self.translated[side]) for side, one in self.given.items()}
+        # Persona and goal were translated with each of the two. Both have one wording, whichever is named first.
+        leader = found[self.leader]
+        if isinstance(leader, Conversation):
+            shared = {"persona": leader.persona, "goal": leader.goal}
+            return {side: one.model_copy(update=shared) for side, one in found.items()}
+        return found
 
     @cached_property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -101,11 +138,16 @@ class PairCase:
         """Whether the two are word for word the same."""
         return self.digests["first"] == self.digests["second"]
 
+    @property
+    def leader(self) -> Side:
+        """The one with the smaller digest."""
+        return min(SIDES, key=lambda side: (self.digests[side], side))
+
     @cached_property
     def orders(self) -> dict[int, ShownOrder]:
-        """What each order shows, by its number: that of the smaller digest comes first in order 0. Of one order alone
-        the digests choose the number."""
-        first, second = sorted(SIDES, key=lambda side: (self.digests[side], side))
+        """What each order shows, by its number: the leader comes first in order 0. Of one order alone the digests
+        choose the number."""
+        first, second = self.leader, OTHER[self.leader]
         both: dict[int, ShownOrder] = {0: (first, second), 1: (second, first)}
         if self.request.orders == "both":
             return both
@@ -114,13 +156,13 @@ class PairCase:
 
     def show(self, number: int) -> Shown:
         """The two as an order shows them."""
-        sides = [self.request.sides[side] for side in self.orders.get(number, SIDES)]
-        if self.request.is_conversation:
-            one, other = [side.read_conversation(self.request.persona, self.request.goal) for side in sides]
-            return Shown(NAMES[number], self.aspects, conversations=(one, other))
-        context = self.request.context or ()
-        left, right = [Dialogue.model_construct(context=context, response=side.response or "") for side in sides]
-        return Shown(NAMES[number], self.aspects, dialogues=(left, right))
+        sides = [self.judged[side] for side in self.orders.get(number, SIDES)]
+        return Shown(
+            NAMES[number],
+            self.aspects,
+            dialogues=tuple(side for side in sides if isinstance(side, Dialogue)),
+            conversations=tuple(side for side in sides if isinstance(side, Conversation)),
+        )
 
     def task(self, number: int, lane: Lane) -> JudgingTask:
         """The judge's task in an order."""
@@ -146,9 +188,11 @@ def first_dialogue(shown: Shown) -> Dialogue:
 def open_pair(
     request: PreferenceRequest, rubric: Rubric, window_tokens: int, scope: RequestScope | None = None
 ) -> PairCase:
-    """Checks the request against its rubric. Raises RubricUnitMismatch, UnknownAspect, and InvalidRequest for options
-    that a comparison does not have, or conversations that do not fit into one call together."""
+    """Checks the request against its rubric. Raises RubricUnitMismatch, LanguageNotSupported, UnknownAspect, and
+    InvalidRequest for options that a comparison does not have, or conversations that do not fit into one call
+    together."""
     check_unit(rubric, "conversation" if request.is_conversation else "item")
+    check_path(rubric, request.path)
     known = {aspect.id: aspect for aspect in rubric.aspects}
     for position, name in enumerate(request.aspects):
         aspect = known.get(name)
@@ -169,26 +213,74 @@ def open_pair(
     return PairCase(request, rubric, scope or RequestScope())
 
 
-def find_pair_suspicions(case: PairCase, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
-    """Warnings for texts that look like an attack on the judge; each names the side that it is of."""
-    names = case.rubric.aspect_names
+def read_english(given: Dialogue | Conversation, translated: Translated) -> Dialogue | Conversation:
+    """One of the two in English, with the original speakers. Not validated: it may exceed the length limit."""
+    translation = translated.translation
+    if isinstance(given, Conversation):
+        return read_translation(given, translation)
+    spoken = zip(given.context, translation.context, strict=True)
+    context = tuple(utterance.model_copy(update={"text": text}) for utterance, text in spoken)
+    return Dialogue.model_construct(context=context, response=translation.response)
+
+
+def as_dialogue(given: Dialogue | Conversation) -> Dialogue:
+    """One of the two as it is translated."""
+    return write_as_dialogue(given) if isinstance(given, Conversation) else given
+
+
+async def open_texts(
+    request: PreferenceRequest,
+    rubric: Rubric,
+    translator: Translator | None,
+    window_tokens: int,
+    scope: RequestScope | None = None,
+) -> PairCase:
+    """`open_pair`, with both translated if their path needs English. With the policy `refuse`, the texts are also
+    inspected for attacks on the judge: first the originals, before paying for their translation, then the translations.
+    Raises also TextsErased, SuspectedInjection and the `Translator…` errors."""
+    refuse_gone(request)
+    case = open_pair(request, rubric, window_tokens, scope)
+    translator = require_translator(request.path, translator)
+    await screen(case)
+    if translator is None:
+        return case
+    language = rubric.source_language
+    # What both have in common is translated once.
+    found = await run_together(
+        *(translator.translate(as_dialogue(one), language, case.scope) for one in case.given.values())
+    )
+    case = replace(case, translated=dict(zip(case.given, found, strict=True)))
+    await screen(case)
+    return case
+
+
+async def screen(case: PairCase) -> None:
+    """Raises SuspectedInjection if the policy is `refuse` and a text looks like an attack on the judge."""
+    if case.request.integrity == "refuse":
+        refuse_suspicious(await look_at(case, partial(find_pair_suspicions, case)))
+
+
+def place_texts(both: Mapping[Side, Dialogue | Conversation]) -> dict[str, str]:
+    """Each text of both by its place, which names the side that it is of."""
     places: dict[str, str] = {}
-    for side, given in case.request.sides.items():
-        if given.turns is not None:
-            whole = given.read_conversation(case.request.persona, case.request.goal)
-            found = texts_of_conversation(whole)
-        else:
-            found = texts_of(
-                Dialogue.model_construct(context=case.request.context or (), response=given.response or "")
-            )
+    for side, one in both.items():
+        found = texts_of_conversation(one) if isinstance(one, Conversation) else texts_of(one)
         shared = ("context/", "persona/", "goal")  # which both have
         places |= {where if where.startswith(shared) else f"{side}/{where}": text for where, text in found.items()}
+    return places
+
+
+def find_pair_suspicions(case: PairCase, checkpoint: Checkpoint = lambda: None) -> tuple[Warned, ...]:
+    """Warnings for texts that look like an attack on the judge, in every language in use."""
+    names, places = case.rubric.aspect_names, place_texts(case.given)
+    if case.translated is not None:
+        places |= list_translated(places, place_texts(case.judged))
     warned = inspect_texts(places, aspects=names, checkpoint=checkpoint)
     return locate_warnings(warned, places, aspects=names, checkpoint=checkpoint)
 
 
 async def prefer(request: PreferenceRequest, context: ScoringContext, scope: RequestScope | None = None) -> Record:
-    """Which of the two is better. Raises as `evaluate` does, and as `open_pair`.
+    """Which of the two is better. Raises as `evaluate` does, and as `open_texts`.
 
     If no order has a verdict on any aspect, an interactive comparison raises JudgeReplyInvalid; in a batch the result
     is an ordinary record with the status `failed`. The policy `judge-twice` only warns: there is no second judgement
@@ -196,13 +288,14 @@ async def prefer(request: PreferenceRequest, context: ScoringContext, scope: Req
     rubric = context.rubrics.get(request.rubric)
     with context.telemetry.span("compare", rubric=rubric.id) as span:
         started = time.monotonic()
-        refuse_gone(request)
-        case = open_pair(request, rubric, context.window_tokens, scope)
+        try:
+            case = await open_texts(request, rubric, context.translator, context.window_tokens, scope)
+        except SuspectedInjection:
+            context.telemetry.dealt_with("refuse")
+            raise
         suspicions = await look_at(case, partial(find_pair_suspicions, case))
         if any(warned.code == SUSPECTED for warned in suspicions):
             context.telemetry.dealt_with(request.integrity or "flag")
-        if request.integrity == "refuse":
-            refuse_suspicious(suspicions)
         tasks = await work_through(case.characters, partial(case.tasks, context.lane))
         judged = await run_together(*(ask_judge(task, context) for task in tasks))
         judgements = dict(zip(case.orders, judged, strict=True))
@@ -234,18 +327,20 @@ def write_pair_record(
     warnings = (*suspicions, *(warned for judgement in judgements.values() for warned in judgement.warnings))
     provenance = merge_provenance([judgement.provenance for judgement in judgements.values()])
     pieces = sign_pair(case, provenance)
+    billed = sum(found.billed_characters for found in (case.translated or {}).values())
+    spent = [Usage(translated_characters=billed), *(judgement.usage for judgement in judgements.values())]
     evaluation = Evaluation(
         id=PAIR_PREFIX + context.new_id().partition("_")[2],
         status=status_of([aspects]),
         rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
-        path="source",
+        path=request.path,
         aspects=aspects,
         composites={},
         relevance=None,
         translation=None,
         paths=None,
         judge=provenance,
-        usage=reduce(add, (judgement.usage for judgement in judgements.values())),
+        usage=reduce(add, spent),
         warnings=tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
         signature=signature.sign(pieces),
         signature_pieces=pieces,
@@ -357,5 +452,7 @@ def sign_pair(case: PairCase, provenance: JudgeProvenance) -> dict[str, str]:
         "orders": case.request.orders,
         "wording": wording,
         **judged,
-        "path": "source",
+        "path": case.request.path,
+        # Only of what was translated: signatures of earlier releases do not have the piece.
+        **({"translator": case.translated["first"].translation.engine} if case.translated else {}),
     }

@@ -8,7 +8,7 @@ from fastapi import Request
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown
-from saiten_server.core.evaluation import Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
+from saiten_server.core.evaluation import ADOPTED, Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
 from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import name_version
 from saiten_server.governance.policies import settle_for
@@ -29,9 +29,11 @@ def reasons_of(evaluation: Evaluation) -> dict[str, str]:
 
 def is_explainable(evaluation: Evaluation, response: str, judge: str) -> bool:
     """Whether a judge of the kind `judge` may be asked for reasons: it rated the response and gave none, was not asked
-    again, and the text is still there. Of a conversation it always gives reasons."""
+    again, and the text is stored here, which that of an adopted one is not. Of a conversation it always gives reasons.
+    """
     return (
         evaluation.explained is None
+        and ADOPTED not in evaluation.codes
         and evaluation.findings is None
         and evaluation.judge.kind == judge
         and not is_covered(response)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, reduce
 from operator import add
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from saiten.core.messages import Message
 from saiten_server import __version__
@@ -22,6 +21,7 @@ from saiten_server.core.evaluation import (
     Evaluation,
     EvaluationRequest,
     IntegrityReport,
+    JudgeOptions,
     Path,
     PathResult,
     Paths,
@@ -37,7 +37,6 @@ from saiten_server.core.rubric import Aspect, Rubric, blend, compose, compose_ru
 from saiten_server.core.sentences import in_english
 from saiten_server.providers.ports import Judgement, Translated, Verdict
 from saiten_server.scoring.masked_rejudging import MaskedJudgement
-from saiten_server.scoring.subject import Subject
 
 
 def rate_samples(aspect: Aspect, verdict: Verdict, language: str) -> AspectResult:
@@ -167,41 +166,6 @@ def warn_of_relevance(relevance: RelevanceResult | None) -> tuple[Warned, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class PathReading:
-    """The result of one language path, with the pieces of its signature."""
-
-    result: PathResult
-    pieces: dict[str, str]
-    judgement: Judgement
-    unusable: tuple[Warned, ...] = ()
-    """Warnings for findings of the judge that cannot be used, of a conversation."""
-
-    @property
-    def warnings(self) -> tuple[Warned, ...]:
-        of_result = (*warn_of_samples(self.result.aspects), *warn_of_relevance(self.result.relevance))
-        return (*self.judgement.warnings, *of_result, *self.unusable)
-
-
-def write_reading(subject: Subject, path: Path, judgement: Judgement, relevance: RelevanceResult | None) -> PathReading:
-    """Rates, blends, composes and signs one language path."""
-    options = subject.request.judge
-    aspects, composites = assemble(
-        subject.rubric, subject.language(path), judgement, relevance, subject.blended, composites=options.composites
-    )
-    translated = subject.translated if path == "english" else None
-    pieces = {
-        **signature.describe_rubric(__version__, subject.rubric),
-        **signature.describe_judge(judgement.provenance, options),
-        **signature.describe_composites(subject.rubric, options),
-        "path": path,
-        "translator": translated.translation.engine if translated else signature.NONE,
-        **signature.describe_relevance(relevance, subject.blended),
-    }
-    result = PathResult(aspects=aspects, composites=composites, relevance=relevance, signature=signature.sign(pieces))
-    return PathReading(result, pieces, judgement)
-
-
 class Judged(Protocol):
     """What was judged: a response or a conversation."""
 
@@ -216,54 +180,94 @@ class Judged(Protocol):
     def language(self, path: Path) -> str: ...
 
 
-def write_record(
+def write_path(
     subject: Judged,
-    readings: Mapping[Path, PathReading],
-    suspicions: tuple[Warned, ...],
+    path: Path,
+    judgement: Judgement,
+    options: JudgeOptions,
+    *,
     evaluation_id: str,
     now: datetime,
+    pieces: Mapping[str, str],
+    relevance: RelevanceResult | None = None,
+    blended: Iterable[str] = (),
+) -> Evaluation:
+    """Rates, blends, composes and signs one language path, as if there were no other. `pieces` are those of the
+    signature that only some evaluations have."""
+    rubric = subject.rubric
+    aspects, composites = assemble(
+        rubric, subject.language(path), judgement, relevance, blended, composites=options.composites
+    )
+    pieces = {
+        **signature.describe_rubric(__version__, rubric),
+        **signature.describe_judge(judgement.provenance, options),
+        **signature.describe_composites(rubric, options),
+        "path": path,
+        **pieces,
+    }
+    return Evaluation(
+        id=evaluation_id,
+        status=status_of([aspects]),
+        rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
+        path=subject.request.path,
+        aspects=aspects,
+        composites=composites,
+        relevance=relevance,
+        translation=subject.translation,
+        paths=None,
+        judge=judgement.provenance,
+        usage=judgement.usage,
+        warnings=(*judgement.warnings, *warn_of_samples(aspects), *warn_of_relevance(relevance)),
+        signature=signature.sign(pieces),
+        signature_pieces=pieces,
+        cached=judgement.cached,
+        created_at=now,
+        metadata=subject.request.metadata,
+        dialogue=subject.request.dialogue,
+    )
+
+
+def write_record(
+    subject: Judged,
+    evaluations: Mapping[Path, Evaluation],
+    judgements: Sequence[Judgement],
+    suspicions: tuple[Warned, ...],
     *,
     rejudged: MaskedJudgement | None = None,
 ) -> Record:
-    """The record. With both paths, the source path's result is at the top level and `paths` holds both. `rejudged` is
-    the judgement without the suspicious spans."""
-    request, rubric = subject.request, subject.rubric
-    main = next(iter(readings.values()))
-    both, found = len(readings) > 1, main.result.findings
-    pieces = signature.merge_paths(main.pieces, readings["english"].pieces) if both else main.pieces
-    judgements = [*(reading.judgement for reading in readings.values()), *([rejudged.judgement] if rejudged else [])]
+    """The record, from the evaluation of each path by its judgement. With both paths, the source path's result is at
+    the top level and `paths` holds both. `rejudged` is the judgement without the suspicious spans."""
+    each = [*evaluations.values()]
+    judgements = [*judgements, *([rejudged.judgement] if rejudged else [])]
     spent = [judgement.usage for judgement in judgements]
     if subject.translated is not None:
         spent.append(Usage(translated_characters=subject.translated.billed_characters))
-    warnings = (*suspicions, *(warned for reading in readings.values() for warned in reading.warnings))
-    evaluation = Evaluation(
-        id=evaluation_id,
-        status=status_of([reading.result.aspects for reading in readings.values()]),
-        rubric=RubricReference(id=rubric.id, version=rubric.version, digest=rubric.digest),
-        path=request.path,
-        aspects=main.result.aspects,
-        composites=main.result.composites,
-        relevance=main.result.relevance,
-        translation=subject.translation,
-        paths=compare_paths(readings["source"].result, readings["english"].result) if both else None,
-        judge=main.judgement.provenance,
-        usage=reduce(add, spent),
-        warnings=tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
-        # Signature and `cached` do not depend on the masked re-judging; otherwise an attack in one text would make two
-        # runs incomparable.
-        signature=signature.sign(pieces) if both else main.result.signature,
-        signature_pieces=pieces,
-        cached=all(reading.judgement.cached for reading in readings.values()),
-        created_at=now,
-        metadata=request.metadata,
-        dialogue=request.dialogue,
-        integrity=report_integrity(subject, readings, rejudged) if rejudged else None,
-        findings=found,
-        kinds=count_kinds(found) if found is not None and rubric.kinds and not main.unusable else None,
-        windows=main.result.windows,
-    )
+    warnings = (*suspicions, *(warned for one in each for warned in one.warnings))
+    changed: dict[str, Any] = {
+        "usage": reduce(add, spent),
+        "warnings": tuple({(one.code, one.where, one.detail): one for one in warnings}.values()),
+    }
+    if len(each) > 1:
+        source, english = evaluations["source"], evaluations["english"]
+        pieces = signature.merge_paths(source.signature_pieces, english.signature_pieces)
+        changed |= {
+            "status": status_of([source.aspects, english.aspects]),
+            "paths": compare_paths(read_only_path(source), read_only_path(english)),
+            "signature": signature.sign(pieces),
+            "signature_pieces": pieces,
+            "cached": source.cached and english.cached,
+        }
+    # Signature and `cached` do not depend on the masked re-judging; otherwise an attack in one text would make two
+    # runs incomparable.
+    if rejudged is not None:
+        changed["integrity"] = report_integrity(subject, evaluations, rejudged)
     trace = tuple(call for judgement in judgements for call in judgement.trace)
-    return Record(evaluation=evaluation, request=request, trace=trace)
+    return Record(evaluation=each[0].model_copy(update=changed), request=subject.request, trace=trace)
+
+
+def read_only_path(evaluation: Evaluation) -> PathResult:
+    """The result of the path of an evaluation of one."""
+    return next(iter(evaluation.by_path.values()))
 
 
 def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
@@ -273,11 +277,11 @@ def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:
 
 
 def report_integrity(
-    subject: Judged, readings: Mapping[Path, PathReading], rejudged: MaskedJudgement
+    subject: Judged, evaluations: Mapping[Path, Evaluation], rejudged: MaskedJudgement
 ) -> IntegrityReport:
     """Each aspect's mean without the suspicious spans, on the path on which they were removed, and the lift: the mean
     of the whole minus that mean. Both are None if either is unrated."""
     masked, _ = assemble(subject.rubric, subject.language(rejudged.path), rejudged.judgement, None, ())
-    lift = subtract(readings[rejudged.path].result.aspects, masked)
+    lift = subtract(evaluations[rejudged.path].aspects, masked)
     means = {name: None if lift[name] is None else result.mean for name, result in masked.items()}
     return IntegrityReport(spans=rejudged.spans, masked=means, lift=lift)

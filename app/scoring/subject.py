@@ -13,7 +13,7 @@ from saiten_server.core import errors
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import EvaluationRequest, Path, PathChoice, RelevanceOptions, Translation, Warned
 from saiten_server.core.rubric import Rubric, Unit, name_version
-from saiten_server.platform.threads import Checkpoint, Seen, inspection_threads
+from saiten_server.platform.helpers import Checkpoint, Seen, inspection_threads
 from saiten_server.providers.ports import JudgingTask, Lane, RequestScope, Translated, Translator
 from saiten_server.text.injection import inspect_texts, list_places, locate_warnings
 
@@ -86,7 +86,7 @@ class Subject:
         """The references that the judge is shown; empty unless the rubric uses references."""
         return self.request.references if self.rubric.references else ()
 
-    def task(self, path: Path, lane: Lane) -> JudgingTask:
+    def task(self, path: Path, lane: Lane = "interactive") -> JudgingTask:
         """The judge's task on a path."""
         dialogue = self.dialogues[path]
         return JudgingTask(

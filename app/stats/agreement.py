@@ -10,16 +10,19 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.reports import AgreementReport, AspectAgreement, Confusion, Correlations
-from saiten_server.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys
+from saiten_server.stats.observations import NO_RATER, Floats, Integers, Mask, Observations, number_keys, weigh_units
 from saiten_server.stats.phrases import tell_count
+from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import (
     FEWEST_CORRELATED,
     equalize,
     obstacle,
     pearson,
+    pearson_weighted,
     pearson_within,
     rank_places,
     rank_values,
+    rank_weighted,
     rank_within,
     refuse_wide,
 )
@@ -295,14 +298,15 @@ def measure_agreement(observations: Observations) -> AgreementReport:
         ratings=sum(int((~np.isnan(column)).sum()) for column in observations.ratings.values()),
         aspects={aspect: agreement_on(observations, aspect, means[aspect]) for aspect in means},
         correlations=correlate_aspects(
-            {name: equalize(means[name], observations.means(np.abs(observations.ratings[name]))) for name in means}
+            {name: equalize(means[name], observations.means(np.abs(observations.ratings[name]))) for name in means},
+            weigh_units(observations, np.arange(observations.units)),
         ),
     )
 
 
 def agreement_on(observations: Observations, aspect: str, means: Floats) -> AspectAgreement:
     """The figures of one aspect, whose rater means by unit have shape (units,)."""
-    values = means[~np.isnan(means)]
+    values, weights = means[~np.isnan(means)], weigh_units(observations, np.flatnonzero(~np.isnan(means)))
     rated = named_ratings(observations, aspect)
     compared = compare_raters(rated)
     alpha = krippendorff_alpha(rated)
@@ -328,17 +332,25 @@ def agreement_on(observations: Observations, aspect: str, means: Floats) -> Aspe
         left_out=observations.units - len(values),
         raters=compared.raters,
         compared=compared.compared,
-        mean=float(values.mean()) if len(values) else None,
-        sd=float(values.std(ddof=1)) if len(values) > 1 else None,
+        mean=find_average(values, weights) if len(values) else None,
+        sd=find_deviation(values, weights) if len(values) > 1 else None,
         spearman=compared.spearman,
         pearson=compared.pearson,
         krippendorff_alpha=None if isinstance(alpha, Message) else alpha,
         **{name: None if isinstance(one, Message) else one for name, one in more.items()},
         confusion=None if isinstance(confusion, Message) else confusion,
         by_rater={observations.raters[number]: one for number, one in compared.by_rater.items()},
-        notes=tuple(find_notes(compared, unnamed)),
+        notes=(*find_notes(compared, unnamed), *([] if weights is None else [Message("agreement-unweighted")])),
         undefined=undefined,
     )
+
+
+def find_deviation(values: Floats, weights: Floats | None) -> float:
+    """The standard deviation with n − 1, of two values or more, each of which counts for its weight if any."""
+    if weights is None:
+        return float(values.std(ddof=1))
+    squares = (values - find_average(values, weights)) ** 2
+    return float(np.sqrt(find_average(squares, weights) * len(values) / (len(values) - 1)))
 
 
 def find_notes(compared: Agreement, unnamed: int) -> Iterator[Message]:
@@ -354,8 +366,9 @@ def find_notes(compared: Agreement, unnamed: int) -> Iterator[Message]:
         yield Message("raters-constant", left_out=compared.constant, raters=raters)
 
 
-def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
-    """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none."""
+def correlate_aspects(columns: dict[str, Floats], weights: Floats | None = None) -> Correlations:
+    """The matrices over all pairs of aspects, from their settled means by unit, shape (units,) with NaN for none, and
+    what units count for, shape (units,), None where all count the same."""
     known = {aspect: ~np.isnan(column) for aspect, column in columns.items()}
     places = {aspect: np.unique(column, return_inverse=True)[1] for aspect, column in columns.items()}
 
@@ -365,6 +378,10 @@ def correlate_aspects(columns: dict[str, Floats]) -> Correlations:
         reason = obstacle(x, y, Message("ratings-of-equal", name=a), Message("ratings-of-equal", name=b))
         if reason is not None:
             return len(x), reason
+        if weights is not None:
+            own = weights[both]
+            by_rank = pearson_weighted(rank_weighted(x, own), rank_weighted(y, own), own)
+            return len(x), (by_rank, pearson_weighted(x, y, own))
         ranks = rank_places(places[a][both]), rank_places(places[b][both])
         return len(x), (float(pearson(*ranks)), float(pearson(x, y)))
 

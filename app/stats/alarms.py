@@ -7,17 +7,30 @@ variances v_s of both together; conversations are the units. The difference is t
 1 / v_s, so that each slot is compared with itself and a season is no change; its variance v is 1 / sum(1 / v_s).
 
 How well the difference is known (1 / v) only grows, and multiplied by it the difference is a Brownian motion in 1 / v,
-of which the error of the reference is a part. Robbins' normal mixture (1970; Howard, Ramdas,
-McAuliffe and Sekhon 2021) bounds it at all times together: a true difference leaves
+of which the error of the reference is a part. With the side that is worse as positive and z = difference / sqrt(v), the
+likelihood ratio of a change for the worse, averaged over half a normal distribution of standard deviation t, is
+
+    e = 2 sqrt(1 - s) exp(s z^2 / 2) Phi(z sqrt(s)),    s = t^2 / (t^2 + v)
+
+(Robbins 1970; Howard, Ramdas, McAuliffe and Sekhon 2021). While nothing became worse its mean is at most 1 at any
+time. The variance is estimated, so this holds for large counts (Waudby-Smith et al. 2024, arXiv 2103.06476); one
+conversation at the far end of the scale is added to it, for data that hardly vary. t is a quarter of a standard
+deviation, about the change that is to be found.
+
+A change may begin on any day, and what was good before must not hide it: a sequence e_d starts on each day
+d = 0, 1, ... of the life, with the share 1 / ((d + 1) (d + 2)) of what there is to spend, and there is an alarm once
+
+    sum(e_d / ((d + 1) (d + 2))) >= 1 / alpha,
+
+which happens in a life without a change for the worse with a probability of at most alpha (Ville's inequality): days
+next to each other speak for the same change, and their evidence is added where the union bound takes the best alone.
+
+The interval that is shown is that of the day from which on the change is clearest, at its share of alpha to either
+side. Robbins' two-sided mixture bounds it at all times together: a true difference leaves
 
     difference +- sqrt(v (1 + v / t^2) (log(1 + t^2 / v) + 2 log(1 / level)))
 
-at any time with a probability of at most `level`; t, a quarter of a standard deviation, is the difference at which the
-bound is narrowest. The variance is estimated, so this holds for large counts (Waudby-Smith et al. 2024,
-arXiv 2103.06476); one conversation at the far end of the scale is added to it, for data that hardly vary.
-
-A change may begin on any day, and what was good before must not hide it: a sequence starts on each day d = 0, 1, ...
-of the life, with the level alpha / ((d + 1) (d + 2)), which adds up to alpha over any life (the union bound).
+at any time with a probability of at most `level`.
 """
 
 from __future__ import annotations
@@ -26,8 +39,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
 
-from saiten_server.stats.observations import Floats
+from saiten_server.stats.observations import Floats, Mask
 
 AlarmState = Literal["ok", "alarm", "not-enough"]
 
@@ -46,12 +60,26 @@ MIXTURE = 0.25
 
 
 class Differences(NamedTuple):
-    """The live streams' difference from the reference, the half width of its interval and the conversations that it is
-    of, each of shape (...); infinitely wide where there is not enough."""
+    """The live streams' difference from the reference, its variance, t^2 and the conversations that it is of, each of
+    shape (...); the variance is infinite where there is not enough."""
 
     difference: Floats
-    radius: Floats
+    variance: Floats
+    mixture: Floats
     units: Floats
+
+    @property
+    def known(self) -> Mask:
+        """Where there is enough, shape (...)."""
+        return np.isfinite(self.variance)
+
+    def radius(self, level: float | Floats) -> Floats:
+        """The half width of the interval at this level, shape (...); infinite where there is not enough."""
+        return np.where(self.known, find_radius(np.where(self.known, self.variance, 1.0), self.mixture, level), np.inf)
+
+    def evidence(self, worse: Literal[-1, 1]) -> Floats:
+        """log e of a change to that side, shape (...); minus infinity where there is not enough."""
+        return np.where(self.known, find_evidence(worse * self.difference, self.variance, self.mixture), -np.inf)
 
 
 @dataclass(frozen=True)
@@ -81,9 +109,9 @@ def sum_conversations(values: Floats, sizes: Floats, weights: Floats) -> Floats:
     return found
 
 
-def compare_stream(reference: Floats, live: Floats, *, level: float | Floats, width: float) -> Differences:
-    """The difference of live streams from the reference, both of shape (..., slots, sums), at this level (...). `width`
-    is the range of a value per size: 4 on a scale from 1 to 5, 1 for a share."""
+def compare_stream(reference: Floats, live: Floats, *, width: float) -> Differences:
+    """The difference of live streams from the reference, both of shape (..., slots, sums). `width` is the range of a
+    value per size: 4 on a scale from 1 to 5, 1 for a share."""
     own, own_count = estimate_variance(reference, width)
     later, later_count = estimate_variance(live, width)
     shared = (SHRINKING * own + later_count * later) / (SHRINKING + later_count)
@@ -97,8 +125,16 @@ def compare_stream(reference: Floats, live: Floats, *, level: float | Floats, wi
     enough = (own_count >= FEWEST_REFERENCE) & (count >= FEWEST_LIVE) & (information > 0)
     information = np.where(enough, information, 1.0)
     difference = np.where(enough, (precision * np.where(known, l_mean - r_mean, 0.0)).sum(axis=-1) / information, 0.0)
-    radius = np.where(enough, find_radius(1 / information, MIXTURE**2 * own, level), np.inf)
-    return Differences(difference, radius, count)
+    variance = np.where(enough, 1 / information, np.inf)
+    return Differences(difference, variance, np.broadcast_to(MIXTURE**2 * own, variance.shape), count)
+
+
+def find_evidence(rise: Floats, variance: Floats, mixture: Floats) -> Floats:
+    """log e of a rise by that much of an estimate with this variance; t^2 is `mixture`."""
+    share = mixture / (mixture + variance)
+    z = rise / np.sqrt(variance)
+    found: Floats = np.log(2) + (np.log1p(-share) + share * z**2) / 2 + log_ndtr(z * np.sqrt(share))
+    return found
 
 
 def find_radius(variance: Floats, mixture: Floats, level: float | Floats) -> Floats:
@@ -130,9 +166,9 @@ def estimate_variance(sums: Floats, width: float) -> tuple[Floats, Floats]:
     return (each * count + width**2) / (count + 1), count
 
 
-def spend_on_day(alpha: float, day: int) -> float:
-    """What the sequence that starts on this day, from 0, may spend of the error rate of a whole life."""
-    return alpha / ((day + 1) * (day + 2))
+def share_of_day(day: int) -> float:
+    """The share of the error rate of a whole life that the sequence which starts on this day, from 0, may spend."""
+    return 1 / ((day + 1) * (day + 2))
 
 
 def look_at_stream(
@@ -154,26 +190,28 @@ def look_at_stream(
     """
     days = live.shape[0]
     since = np.cumsum(live[::-1], axis=0)[::-1]
-    levels = np.array([spend_on_day(alpha, first + day) for day in range(days)])
-    found = compare_stream(reference[None], since, level=levels, width=width)
-    if days == 0 or not np.isfinite(found.radius).any():
+    shares = np.array([share_of_day(first + day) for day in range(days)])
+    found = compare_stream(reference[None], since, width=width)
+    if not found.known.any():
         return StreamLook("alarm" if raised else "not-enough")
     if raised is not None:
         after = max(0, raised.day + 1 - first)
-        lasting = compare_stream(reference[None], since[after:], level=alpha, width=width)
-        mended = worse * lasting.difference + lasting.radius < worse * raised.difference / 2
+        lasting = compare_stream(reference[None], since[after:], width=width)
+        radius = lasting.radius(alpha)
+        mended = worse * lasting.difference + radius < worse * raised.difference / 2
         if mended.any():
-            return tell_look(lasting, int(np.argmax(mended)), "ok", first + after, resolved=True)
-    crossed = worse * found.difference > found.radius
+            return tell_look(lasting, radius, int(np.argmax(mended)), "ok", first + after, resolved=True)
+    evidence = found.evidence(worse)
+    crossed = np.logaddexp.reduce(evidence + np.log(shares)) >= -np.log(alpha)
     # Of the days from which on there is a change the one from which on it is clearest: since then it has lasted.
-    alike = compare_stream(reference[None], since, level=alpha, width=width)
-    open_days = crossed if crossed.any() else np.isfinite(found.radius)
-    place = int(np.argmax(np.where(open_days, worse * alike.difference / alike.radius, -np.inf)))
-    return tell_look(found, place, "alarm" if crossed.any() or raised else "ok", first)
+    place = int(np.argmax(evidence))
+    return tell_look(found, found.radius(2 * alpha * shares), place, "alarm" if crossed or raised else "ok", first)
 
 
-def tell_look(found: Differences, place: int, state: AlarmState, first: int, *, resolved: bool = False) -> StreamLook:
+def tell_look(
+    found: Differences, radius: Floats, place: int, state: AlarmState, first: int, *, resolved: bool = False
+) -> StreamLook:
     """The finding of the sequence at this place."""
-    difference, radius = float(found.difference[place]), float(found.radius[place])
-    interval = (difference - radius, difference + radius)
+    difference, around = float(found.difference[place]), float(radius[place])
+    interval = (difference - around, difference + around)
     return StreamLook(state, first + place, difference, interval, int(found.units[place]), resolved)

@@ -95,7 +95,7 @@ def cap(shares: Floats, size: int) -> Floats:
     return found
 
 
-def draw(probabilities: Floats, clusters: Integers, generator: np.random.Generator) -> Integers:
+def draw_items(probabilities: Floats, clusters: Integers, generator: np.random.Generator) -> Integers:
     """The items that are drawn, in random order: as many as the sum of the probabilities, a whole number, says.
     `clusters`, shape (items,), numbers the dialogues."""
     certain = np.flatnonzero(probabilities >= CERTAIN)

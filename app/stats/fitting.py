@@ -14,7 +14,7 @@ from saiten_server.core.rubric import LinearComposite, transform
 from saiten_server.core.validation import clip, suggest_name
 from saiten_server.stats import resampling
 from saiten_server.stats.correlation import values_by_unit
-from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_first, refuse_uneven
 from saiten_server.stats.phrases import tell_count
 from saiten_server.stats.statistics import FEWEST_CORRELATED, STATISTICS, Statistic, obstacle, pearson, settled_means
 
@@ -32,6 +32,7 @@ def fit_composite(
     what several systems answered to one question, or to the questions of one dialogue, stays together. Raises
     UnknownAspect if the target or one of the aspects has no ratings.
     """
+    refuse_uneven(observations)
     y = rated_means(observations, target) - composite.intercept
     columns = []
     for term in composite.terms:
@@ -130,7 +131,7 @@ def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
     np.add.at(squares, cluster, x[:, :, None] * x[:, None, :])
     np.add.at(products, cluster, x * y[:, None])
     found = []
-    for counts in resampling.draw(np.arange(clusters), RESAMPLES, seed):
+    for counts in resampling.draw_clusters(np.arange(clusters), RESAMPLES, seed):
         normal = np.tensordot(counts.astype(np.float64), squares, axes=1)
         fits = np.linalg.cond(normal) < WORST_CONDITION
         normal[~fits] = np.eye(terms)
@@ -197,6 +198,7 @@ def fit_blend(
     is drawn together. `folds` is at least 2. Of more than MOST_ITEMS items some clusters are drawn, and a note says so.
     Raises UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one cluster is too large.
     """
+    refuse_uneven(observations)
     c, b, y = columns_of(observations, aspect)
     complete = ~(np.isnan(c) | np.isnan(b) | np.isnan(y))
     # In an order that does not hang on that of the lines: the same seed must make the same folds.
@@ -350,7 +352,7 @@ def resampled_weights(
         blended = [deviate(c[part] + weight * b[part], statistic) for weight in WEIGHTS]
         rated = deviate(y[part], statistic)
         start = 0
-        for counts in resampling.draw(number_first(cluster[part]), resamples, (seed, number)):
+        for counts in resampling.draw_clusters(number_first(cluster[part]), resamples, (seed, number)):
             places = rated(counts)
             found = np.array([resampling.correlate_deviations(counts, values(counts), places) for values in blended])
             total[:, start : start + len(counts)] += np.nan_to_num(found)

@@ -20,7 +20,7 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.reports import AspectPairs, Decorrelated, Decorrelation, Dependency, HierarchyReport
-from saiten_server.stats.observations import Floats, Integers, Mask, Observations
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, refuse_uneven
 from saiten_server.stats.statistics import (
     SUM_ROUNDING,
     PairTests,
@@ -41,6 +41,7 @@ def find_hierarchy(
     decorrelation where either is missing. Raises InvalidRequest for an `alpha` that is not between 0 and 1, and for
     more systems, aspects and items than could be compared in a minute.
     """
+    refuse_uneven(observations)
     refuse_many(len(observations.systems), len(observations.ratings))
     refuse_wide(len(observations.ratings), observations.units)
     means = {name: settled_means(observations, column) for name, column in observations.ratings.items()}
@@ -168,8 +169,8 @@ def project(x: Floats, y: Floats) -> Remainder:
     # (across, along) is the major axis, (-along, across) the minor; across is never negative.
     if gap > EQUAL_SPREAD * both:
         sign = 1.0 if along > 0 else -1.0
-        return combine(x, y, sign * across, sign * along, scale)
-    return combine(x, y, -along, across, scale)
+        return combine_tests(x, y, sign * across, sign * along, scale)
+    return combine_tests(x, y, -along, across, scale)
 
 
 def subtract_line(x: Floats, y: Floats) -> Remainder:
@@ -177,10 +178,10 @@ def subtract_line(x: Floats, y: Floats) -> Remainder:
     scale = float(np.abs(y).max())
     x, y = x / float(np.abs(x).max()), y / scale
     (x_variance, covariance), _ = np.cov(x, y)
-    return combine(x, y, -float(covariance / x_variance), 1.0, scale)
+    return combine_tests(x, y, -float(covariance / x_variance), 1.0, scale)
 
 
-def combine(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float) -> Remainder:
+def combine_tests(x: Floats, y: Floats, x_weight: float, y_weight: float, scale: float) -> Remainder:
     """The weighted sum, with ties where only rounding tells values apart."""
     x, y = x_weight * x, y_weight * y
     return Remainder(join_ties(x + y, np.abs(x) + np.abs(y)) * scale)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saiten.core.messages import Message
-from saiten_server.core.errors import MOST_FAULTS, PLACES, InvalidLines
+from saiten_server.core.errors import MOST_FAULTS, PLACES, InvalidLines, InvalidRequest
 from saiten_server.core.validation import clip
 
 Floats = NDArray[np.float64]
@@ -117,6 +117,21 @@ def weigh_inversely(probability: Floats) -> Floats | None:
     weights: Floats = (1 / probability).astype(np.float64)
     weights /= weights.mean()
     return weights
+
+
+def weigh_units(observations: Observations, units: Integers) -> Floats | None:
+    """What these units count for by the inverse of the probabilities with which a monitor sampled their items, on
+    average 1, shape (len(units),); None where all count the same."""
+    if observations.sampled is None:
+        return None
+    return weigh_inversely(observations.means(observations.sampled)[units])
+
+
+def refuse_uneven(observations: Observations) -> None:
+    """Raises InvalidRequest where items were sampled with different probabilities: for what counts each item once."""
+    sampled = observations.sampled
+    if sampled is not None and weigh_inversely(sampled) is not None:
+        raise InvalidRequest(Message("analysis-of-uneven-sample"), pointer="/batches")
 
 
 def number_keys(keys: Integers) -> Integers:

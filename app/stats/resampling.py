@@ -129,6 +129,11 @@ def find_quantile(freedom: float, alpha: float) -> float:
     return float(stdtrit(freedom, 1 - alpha / 2))
 
 
+def find_effective(counts: Floats) -> float:
+    """How many clusters of one size these are worth (Kish)."""
+    return float(counts.sum() ** 2 / (counts @ counts))
+
+
 def estimate_mean(
     sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05
 ) -> IntervalEstimate:
@@ -311,7 +316,7 @@ Figure = Callable[[Counts], Floats]
 """A figure of each resample, shape (resamples,), NaN where it has none; or a column in it, shape (resamples, n)."""
 
 
-def draw(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iterator[Counts]:
+def draw_clusters(cluster: Integers, resamples: int, seed: int | tuple[int, int]) -> Iterator[Counts]:
     """How often each pair is in each resample of the clusters, in parts of shapes (resamples at once, n). `cluster`, of
     shape (n,), is each pair's, numbered from 0 without gaps; as many are drawn as there are, with replacement. The same
     seed (and stream) gives the same."""
@@ -453,7 +458,7 @@ def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, 
     features = np.stack([sums[moved] / scale, counts[moved]], axis=1)
     still = float(counts[~moved] @ counts[~moved])
     if len(features) > MOST_MOVED:
-        features = merge(features, MOST_MOVED, generator)
+        features = merge_clusters(features, MOST_MOVED, generator)
     own, sizes = features.T
     weights = np.stack([own, own * sizes], axis=1)
     total, sizes_squared, squares = float(counts.sum()), still + float(sizes @ sizes), float(own @ own)
@@ -478,7 +483,7 @@ def flip_signs(sums: Floats, counts: Floats, generator: np.random.Generator, *, 
     return beyond / tried if exact else (1 + beyond) / (1 + tried)
 
 
-def merge(features: Floats, blocks: int, generator: np.random.Generator) -> Floats:
+def merge_clusters(features: Floats, blocks: int, generator: np.random.Generator) -> Floats:
     """Sums of clusters drawn into so many blocks, shape (clusters, k) to (blocks, k)."""
     starts = np.linspace(0, len(features), blocks, endpoint=False).astype(np.int64)
     return np.add.reduceat(features[generator.permutation(len(features))], starts, axis=0)
@@ -521,7 +526,7 @@ def permute_runs(
     parts = []
     for run in runs:
         centred = np.stack([(run[:, 0] - mean * run[:, 1]) / scale, run[:, 1]], axis=1)
-        parts.append(merge(centred, -(-len(run) // together), generator) if together > 1 else centred)
+        parts.append(merge_clusters(centred, -(-len(run) // together), generator) if together > 1 else centred)
     first, pooled = len(parts[0]), np.concatenate(parts)
     own, sizes = pooled.T
     features = np.stack([own, sizes, own**2, own * sizes, sizes**2], axis=1)

@@ -20,7 +20,15 @@ from saiten_server.core.validation import clip
 from saiten_server.stats.agreement import confuse
 from saiten_server.stats.correlation import NO_FIGURE, ceiling_of, correlations, estimate_all, values_by_unit
 from saiten_server.stats.correlation_intervals import COEFFICIENTS, CorrelationEstimate, Difference, compare_estimates
-from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Floats, Integers, Observations, number_first
+from saiten_server.stats.observations import (
+    NO_DIALOGUE,
+    NO_RATER,
+    Floats,
+    Integers,
+    Observations,
+    number_first,
+    refuse_uneven,
+)
 from saiten_server.stats.resampling import count_clusters
 from saiten_server.stats.statistics import adjust_holm, settled_means
 
@@ -38,6 +46,7 @@ def compare_scorers(
     An aspect's scorers are compared on the units that all of them have. With `match`, a scorer's value of that name is
     compared with the rating of another (`mate`: `acceptability`) and stands as `SCORER (mate)`. `resamples` and `seed`
     are as in `correlate`. Raises InvalidRequest where there is no score, or none of a matched name."""
+    refuse_uneven(observations)
     columns = group_columns(observations, match or {})
     if not columns:
         detail = Message("no-scorer")

@@ -92,6 +92,23 @@ def deviations(values: Floats) -> tuple[Floats, Mask]:
     return scaled, moves
 
 
+def rank_weighted(values: Floats, weights: Floats) -> Floats:
+    """The mid-rank, from 1, that each row's results share, shape (n,); each row counts for its weight."""
+    distinct, place = np.unique(values, return_inverse=True)
+    held = np.bincount(place, weights=weights, minlength=len(distinct))
+    # Ties take the places from the end of what is smaller to their own end, and share their mean.
+    middle: Floats = np.cumsum(held) - (held - 1) / 2
+    return middle[place]
+
+
+def pearson_weighted(x: Floats, y: Floats, weights: Floats) -> float:
+    """Pearson's r of columns that are not constant, each row counted for its weight."""
+    (x, _), (y, _) = deviations(x), deviations(y)
+    x, y = (column - np.average(column, weights=weights) for column in (x, y))
+    r = np.sum(weights * x * y) / np.sqrt(np.sum(weights * x * x) * np.sum(weights * y * y))
+    return float(np.clip(r, -1.0, 1.0))
+
+
 def rank_values(values: Floats) -> Floats:
     """Mid-ranks from 1 along the last axis."""
     if values.ndim == 1:

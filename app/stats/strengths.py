@@ -184,7 +184,7 @@ def estimate_strengths(
     separated: list[str] = []
     while True:
         kept = [name for name in names if name not in separated]
-        scales = np.array([1.0 if name == POSITION else spread(pairs.covariates[name]) for name in kept])
+        scales = np.array([1.0 if name == POSITION else root_mean_square(pairs.covariates[name]) for name in kept])
         cells, of_look = count_cells(pairs, kept, scales, weight, ties)
         found = maximise(cells, penalty)
         # Terms are in units of their standard deviations.
@@ -194,7 +194,7 @@ def estimate_strengths(
         if not wrong:
             cluster, count = number_clusters(pairs)
             looks = ClusterPairs(of_look, cluster, weight, count)
-            described = describe(cells, looks, found, dict(zip(kept, scales, strict=True)), penalty=penalty)
+            described = report_strengths(cells, looks, found, dict(zip(kept, scales, strict=True)), penalty=penalty)
             return replace(described, separated=tuple(separated), collinear=collinear)
         separated += wrong
 
@@ -258,7 +258,7 @@ def count_cells(
     return cells, (np.cumsum(held) - 1)[key]
 
 
-def spread(values: Floats) -> float:
+def root_mean_square(values: Floats) -> float:
     """The root of the mean square, 1 where all are 0."""
     return sqrt(float(values @ values) / max(1, len(values))) or 1.0
 
@@ -385,7 +385,7 @@ def anchor(cells: PairCounts, curvature: Floats, penalty: float) -> Floats:
     return found
 
 
-def describe(
+def report_strengths(
     cells: PairCounts,
     looks: ClusterPairs,
     parameters: Floats,

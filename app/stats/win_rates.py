@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from saiten.core.messages import Message
 from saiten_server.core.reports import AspectWins, PairedWins, WinReport, WinShare
-from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_keys
+from saiten_server.stats.observations import Floats, Integers, Mask, Observations, number_keys, refuse_uneven
 from saiten_server.stats.resampling import estimate_mean
 from saiten_server.stats.statistics import MOST_PAIRS, refuse_many
 
@@ -35,6 +35,7 @@ def rate_wins(observations: Observations) -> WinReport:
     context is the mean of its rows, and the higher value wins: of a scale whose best level lies inside, such as −1 … 1
     around 0, the values have to be −|value|. Raises InvalidRequest for more pairs of systems than a report holds.
     """
+    refuse_uneven(observations)
     columns = observations.ratings or observations.scores
     clustered = observations.dialogue is not None
     refuse_many(len(observations.systems), len(columns), most=MOST_CLUSTERED_PAIRS if clustered else MOST_PAIRS)

@@ -322,6 +322,25 @@ class Coverage(Answer):
     """the share, 0 to 1; null without a denominator"""
 
 
+class DatasetGrowth(Answer):
+    """The dataset after conversations were added."""
+
+    id: str
+    """ds_…: of the newest version, which has them"""
+    name: str
+    """your name for the batch; runs of one name are compared in time"""
+    version: int
+    """counts on with every change, from 1"""
+    items: int
+    """of the version"""
+    added: int
+    """conversations that were not there"""
+    known: int
+    """chosen conversations that were there already"""
+    unavailable: int
+    """chosen conversations whose texts are gone"""
+
+
 class Decorrelated(Answer):
     """
     The pairs of the higher aspect after the lower one is removed from it.
@@ -376,6 +395,7 @@ class DrawnItem(Answer):
     """the run that is judged: a batch's id"""
     probability: float | None = None
     """with which the round drew it; null in rounds that kept none, which drew all alike"""
+    inclusion: float | None = None
 
 
 class DrawnItems(Answer):
@@ -445,6 +465,8 @@ class EstimateReport(Answer):
     """at most, beside `calls`: under the policy `judge-twice` what looks like an attack is judged again"""
     second_look_cost_usd: float | None = 0.0
     """what those calls cost live, without a prompt cache, in no other figure here"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class ExclusionAdded(Answer):
@@ -817,6 +839,19 @@ class MeasureValue(Answer):
     """conversations"""
 
 
+class MonitorRound(Answer):
+    """The rating round that was opened."""
+
+    round: str
+    """rr_…"""
+    run: str
+    """the run of the window that it is of"""
+    drawn: int
+    """conversations that people are to rate"""
+    address: str
+    """path of the page on which people rate"""
+
+
 class PairItem(Answer):
     """
     A pair of a round of preferences: both responses by their batches and places, and the probability with which the
@@ -988,6 +1023,8 @@ class PositionReport(Answer):
     """verdicts for what was shown second"""
     tie: int
     """verdicts for neither"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class PreferencesAdded(Answer):
@@ -1122,8 +1159,8 @@ class RoundOptions(Answer):
 
     `choose` is how: `random` gives each the same probability; `informative` more to those in which the judge is
     unsteady, which needs fewer ratings for a corrected figure; `stratified` more to rare levels of the judge's ratings.
-    `chosen` draws nothing and takes those of `positions`: their ratings say nothing of the others, so the round begins
-    excluded from figures.
+    `worst` takes those that the judge rated lowest, and `chosen` those of `positions`. They draw nothing: their ratings
+    say nothing of the others, and are left out of figures.
     """
 
     name: str
@@ -1139,7 +1176,7 @@ class RoundOptions(Answer):
     choose: str = "random"
     """how responses are drawn"""
     aspect: str | None = None
-    """the aspect whose spread, or level, counts; null: the mean over all aspects"""
+    """the aspect whose spread, level or rating counts; null: the mean over all aspects"""
     judges: Sequence[str] = ()
     """batches in which other judges scored the same responses: where they disagree counts"""
     positions: Sequence[int] = ()
@@ -2965,7 +3002,7 @@ class Round(Answer):
     signals: Sequence[str] = ()
     """what told where the judge is unsteady; empty where that did not count"""
     note: str | None = None
-    """why an informative choice was made at random; else null"""
+    """why an informative choice was made at random, or why ratings are left out of figures; else null"""
     created_at: datetime
     """when it was created, in UTC"""
     closed_at: datetime | None = None
@@ -3443,6 +3480,8 @@ class Preference(Answer):
     """the one that the request names first"""
     second: PairSide
     """the other one"""
+    path: str = "source"
+    """the language that was judged"""
     judge: JudgeProvenance
     """how the judge is called"""
     usage: Usage
@@ -3496,6 +3535,8 @@ class PreferenceRow(Answer):
     """the one that the request names first"""
     second: PairSide | None = None
     """the other one"""
+    path: str = "source"
+    """the language that was judged"""
     judge: JudgeProvenance | None = None
     """how the judge is called"""
     usage: Usage | None = None

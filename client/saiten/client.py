@@ -35,6 +35,7 @@ from saiten.answers import (
     CompositeFit,
     CorrectedReport,
     CorrelationReport,
+    DatasetGrowth,
     DrawnItem,
     ErasureReport,
     EstimateReport,
@@ -53,6 +54,7 @@ from saiten.answers import (
     Links,
     LiveResult,
     Monitor,
+    MonitorRound,
     Monitors,
     PairAgreement,
     PairItem,
@@ -232,7 +234,7 @@ class AsyncClient:
         query = "" if budget_usd is None else f"?budget_usd={budget_usd:.12f}"
         return await self._post(Evaluation, f"/v1/evaluations/{part(evaluation_id)}/reasons{query}")
 
-    async def evaluations(
+    def evaluations(
         self,
         *,
         rubric: str | None = None,
@@ -249,10 +251,8 @@ class AsyncClient:
         query["batch"] = None if batch is None else id_of(batch)
         moments = {"created_from": created_from, "created_before": created_before}
         query |= {name: moment.astimezone(UTC).isoformat() for name, moment in moments.items() if moment is not None}
-        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        async for page in self._pages("/v1/evaluations", "cursor", query):
-            for evaluation in read_all(Evaluation, page):
-                yield evaluation
+        query |= entries_of(metadata)
+        return self._list(Evaluation, "/v1/evaluations", query)
 
     # Conversations
 
@@ -322,7 +322,7 @@ class AsyncClient:
         """The batch as it is now."""
         return await self._get(Batch, batch_path(batch))
 
-    async def batches(
+    def batches(
         self,
         *,
         name: str | None = None,
@@ -331,11 +331,8 @@ class AsyncClient:
         metadata: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Batch, None]:
         """The batches that have all of these properties, newest first."""
-        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
-        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        async for page in self._pages("/v1/batches", "cursor", query):
-            for batch in read_all(Batch, page):
-                yield batch
+        query = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE, **entries_of(metadata)}
+        return self._list(Batch, "/v1/batches", query)
 
     async def follow(self, batch: str | HasId) -> AsyncGenerator[Batch, None]:
         """Each state of the batch, until it is completed or cancelled."""
@@ -449,7 +446,7 @@ class AsyncClient:
         """The preference run as it is now."""
         return await self._get(PreferenceRun, preference_run_path(run))
 
-    async def preference_runs(
+    def preference_runs(
         self,
         *,
         name: str | None = None,
@@ -458,11 +455,8 @@ class AsyncClient:
         metadata: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[PreferenceRun, None]:
         """The preference runs that have all of these properties, newest first."""
-        query: dict[str, Any] = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE}
-        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
-        async for page in self._pages(PREFERENCE_RUNS, "cursor", query):
-            for run in read_all(PreferenceRun, page):
-                yield run
+        query = {"name": name, "rubric": rubric, "status": status, "limit": BATCH_PAGE, **entries_of(metadata)}
+        return self._list(PreferenceRun, PREFERENCE_RUNS, query)
 
     async def follow_preference_run(self, run: str | HasId) -> AsyncGenerator[Batch, None]:
         """Each state of the run as a batch, until it is completed or cancelled."""
@@ -557,7 +551,7 @@ class AsyncClient:
         """A kept verdict."""
         return await self._get(GateReport, f"/v1/gates/{part(id_of(gate))}")
 
-    async def gates(
+    def gates(
         self, *, candidate: str | HasId | None = None, baseline: str | HasId | None = None
     ) -> AsyncGenerator[GateReport, None]:
         """The kept verdicts on these batches, newest first, without their comparisons."""
@@ -565,9 +559,7 @@ class AsyncClient:
             name: None if run is None else id_of(run)
             for name, run in (("candidate", candidate), ("baseline", baseline))
         }
-        async for page in self._pages("/v1/gates", "cursor", query):
-            for report in read_all(GateReport, page):
-                yield report
+        return self._list(GateReport, "/v1/gates", query)
 
     async def baselines(self) -> Sequence[Baseline]:
         """The project's pinned baselines, in the order of their names."""
@@ -888,33 +880,60 @@ class AsyncClient:
         """Removes the monitor; its runs stay."""
         await self._connection.request("DELETE", monitor_path(monitor), again=False)
 
-    async def monitor_windows(self, monitor: str | HasId) -> AsyncGenerator[Window, None]:
+    def monitor_windows(self, monitor: str | HasId) -> AsyncGenerator[Window, None]:
         """The hours or days of each system and build, newest first."""
-        async for page in self._pages(f"{monitor_path(monitor)}/windows", "cursor", {}):
-            for window in read_all(Window, page):
-                yield window
+        return self._list(Window, f"{monitor_path(monitor)}/windows", {})
 
     async def monitor_alarms(self, monitor: str | HasId) -> Alarms:
         """How the measures stand against the reference, and the newest alarms."""
         return await self._get(Alarms, f"{monitor_path(monitor)}/alarms")
 
-    async def monitor_conversations(self, monitor: str | HasId) -> AsyncGenerator[LiveResult, None]:
+    def monitor_conversations(self, monitor: str | HasId) -> AsyncGenerator[LiveResult, None]:
         """What the monitor saw of conversations, sampled or not, newest first."""
-        async for page in self._pages(f"{monitor_path(monitor)}/conversations", "cursor", {}):
-            for found in read_all(LiveResult, page):
-                yield found
+        return self._list(LiveResult, f"{monitor_path(monitor)}/conversations", {})
+
+    async def add_to_dataset(
+        self,
+        monitor: str | HasId,
+        dataset: str,
+        *,
+        conversations: Sequence[str] | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in the API
+        limit: int | None = None,
+    ) -> DatasetGrowth:
+        """Adds conversations of the monitor to the dataset's next version: those of these names, or the newest of the
+        sample that fit the filter. What is there already is not added again."""
+        given = {"conversations": conversations, "filter": filter, "limit": limit}
+        asked = {"dataset": dataset, **{name: value for name, value in given.items() if value is not None}}
+        return await self._post(DatasetGrowth, f"{monitor_path(monitor)}/dataset", asked)
+
+    def open_monitor_round(
+        self,
+        monitor: str | HasId,
+        name: str,
+        *,
+        run: str | HasId | None = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[RoundOptions],
+    ) -> Coroutine[Any, Any, MonitorRound]:
+        """Opens a rating round of the monitor's last complete window, or of the window with this run."""
+        asked = {"name": name, **chosen(run=None if run is None else id_of(run)), **options}
+        return self._create(MonitorRound, f"{monitor_path(monitor)}/rounds", asked, idempotency_key)
+
+    async def pin_window(self, monitor: str | HasId, run: str | HasId | None = None) -> Baseline:
+        """Makes the monitor's last complete window, or the one with this run, the baseline of the monitor's name."""
+        asked = chosen(run=None if run is None else id_of(run))
+        return await self._post(Baseline, f"{monitor_path(monitor)}/baseline", asked)
 
     async def traces(self) -> TraceReport:
         """What the project's bots sent, and what became of it."""
         return await self._get(TraceReport, TRACES)
 
-    async def live_conversations(
+    def live_conversations(
         self, *, state: Literal["open", "closed", "done"] | None = None
     ) -> AsyncGenerator[TracedHead, None]:
         """Live conversations without their turns, newest first."""
-        async for page in self._pages(LIVE, "cursor", {"state": state}):
-            for found in read_all(TracedHead, page):
-                yield found
+        return self._list(TracedHead, LIVE, {"state": state})
 
     async def live_conversation(self, conversation: str | HasId) -> TracedConversation:
         """The conversation as its spans tell it so far."""
@@ -936,11 +955,9 @@ class AsyncClient:
         """Erases whatever has all these entries in its own metadata. Needs the scope `admin`; cannot be undone."""
         return await self._post(ErasureReport, "/v1/erasures", {"metadata": dict(metadata)}, again=False)
 
-    async def audit(self) -> AsyncGenerator[AuditEvent, None]:
+    def audit(self) -> AsyncGenerator[AuditEvent, None]:
         """What administrators did in the project, newest first. Needs the scope `admin`."""
-        async for page in self._pages("/v1/audit", "before", {"limit": AUDIT_PAGE}):
-            for event in read_all(AuditEvent, page):
-                yield event
+        return self._list(AuditEvent, "/v1/audit", {"limit": AUDIT_PAGE}, cursor="before")
 
     # Requests
 
@@ -1013,12 +1030,15 @@ class AsyncClient:
         if batch.status == "paused" and batch.pause_reason == "requested":
             await self.resume_batch(batch)
 
-    async def _pages(self, path: str, cursor: str, query: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
-        """The `items` of each page; `next` of a page is the value of `cursor` for the one after it."""
+    async def _list(
+        self, model: type[M], path: str, query: Mapping[str, Any], *, cursor: str = "cursor"
+    ) -> AsyncGenerator[M, None]:
+        """The `items` of all pages; `next` of a page is the value of `cursor` for the one after it."""
         asked = {name: value for name, value in query.items() if value is not None}
         while True:
             page = read_object(await self._connection.request("GET", path, params=asked))
-            yield page.get("items")
+            for item in read_all(model, page.get("items")):
+                yield item
             if page.get("next") is None:
                 return
             asked[cursor] = page["next"]
@@ -1048,6 +1068,11 @@ def monitor_path(monitor: str | HasId) -> str:
 def batch_path(batch: str | HasId) -> str:
     """The path of a batch."""
     return f"/v1/batches/{part(id_of(batch))}"
+
+
+def entries_of(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """The query that asks for these entries of metadata."""
+    return {f"metadata.{key}": value for key, value in (metadata or {}).items()}
 
 
 def chosen(**values: str | None) -> dict[str, str]:
@@ -1289,6 +1314,9 @@ class Client(Blocking):
     monitor_windows = iterating(AsyncClient.monitor_windows)
     monitor_alarms = blocking(AsyncClient.monitor_alarms)
     monitor_conversations = iterating(AsyncClient.monitor_conversations)
+    add_to_dataset = blocking(AsyncClient.add_to_dataset)
+    open_monitor_round = blocking(AsyncClient.open_monitor_round)
+    pin_window = blocking(AsyncClient.pin_window)
     traces = blocking(AsyncClient.traces)
     live_conversations = iterating(AsyncClient.live_conversations)
     live_conversation = blocking(AsyncClient.live_conversation)

@@ -70,6 +70,7 @@ class PreferenceOptions(TypedDict, total=False):
     """How two are compared; what is left out has the service's default."""
 
     rubric: str
+    path: Literal["source", "english"]
     aspects: Sequence[str]
     orders: Literal["both", "random"]
     judge: Mapping[str, Any]
@@ -197,7 +198,7 @@ class RoundSize(TypedDict, total=False):
 class RoundOptions(RoundSize, total=False):
     """What a rating round draws, and for how many raters."""
 
-    choose: Literal["random", "informative", "stratified", "chosen"]
+    choose: Literal["random", "informative", "stratified", "worst", "chosen"]
     positions: Sequence[int]
     aspect: str | None
     judges: Sequence[str]

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 from saiten_server.attacks.statistics import Rules, Setup, report_on
 from saiten_server.attacks.values import AttackReport
-from saiten_server.cli.attack_reports import write_attack_junit, write_attack_markdown
+from saiten_server.cli.attacking import write_attack_junit, write_attack_markdown
 from tests.support.attack_trials import make_trial, rated
 
 

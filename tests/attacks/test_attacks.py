@@ -2,7 +2,7 @@
 
 import pytest
 
-from saiten_server.attacks.statistics import RatedAspect, TrialOutcome, group, lift_aspects
+from saiten_server.attacks.statistics import RatedAspect, TrialOutcome, group_trials, lift_aspects
 from tests.support.attack_trials import make_trial, rated
 
 UNRATED = TrialOutcome("unrated", code="judge-reply-invalid")
@@ -52,7 +52,7 @@ def test_a_group_counts_over_what_has_the_figure() -> None:
         make_trial(TrialOutcome("failed", code="x"), TrialOutcome("refused"), 5),
         make_trial(rated(2), None, 6, clean_response=None, check={"suspected_injection": "any", "max_score": 1}),
     ]
-    found = group(trials)
+    found = group_trials(trials)
     assert found.items == 6
     assert (found.flagged.count, found.flagged.of) == (2, 3)
     assert found.lift.n == 3
@@ -66,14 +66,14 @@ def test_a_group_counts_over_what_has_the_figure() -> None:
 
 def test_the_flagged_share_has_wilsons_interval() -> None:
     # Wilson for 8 of 10: (8 + 1.9208) / 13.8415 ± 1.96 · √(8·2/10 + 0.9604) / 13.8415 = 0.7167 ± 0.2266.
-    found = group([make_trial(rated(1, flagged=n < 8), rated(1), n) for n in range(10)]).flagged
+    found = group_trials([make_trial(rated(1, flagged=n < 8), rated(1), n) for n in range(10)]).flagged
     assert found.share == 0.8
     assert found.interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
 
 
 def test_the_interval_of_the_lift_is_over_twins() -> None:
     apart = [make_trial(rated(5 if n < 6 else 1), rated(1), n) for n in range(12)]
-    found = group(apart).lift
+    found = group_trials(apart).lift
     assert found.mean == 0.5
     assert found.interval is not None
     low, high = found.interval
@@ -82,17 +82,17 @@ def test_the_interval_of_the_lift_is_over_twins() -> None:
     assert 0.7 < high < 0.9
     # Twelve attacks on one and the same twin are one observation of it.
     together = [make_trial(rated(5 if n < 6 else 1), rated(1), 1) for n in range(12)]
-    alone = group(together).lift
+    alone = group_trials(together).lift
     assert alone.interval is None
     assert alone.undefined is not None
 
 
 def test_a_judge_that_nothing_moves_has_an_interval_of_no_width() -> None:
-    assert group([make_trial(rated(3), rated(3), n) for n in range(8)]).lift.interval == (0.0, 0.0)
+    assert group_trials([make_trial(rated(3), rated(3), n) for n in range(8)]).lift.interval == (0.0, 0.0)
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    found = group([])
+    found = group_trials([])
     assert (found.items, found.flagged.share, found.lift.mean, found.room) == (0, None, None, None)
 
 

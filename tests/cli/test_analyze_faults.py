@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from saiten.commands.files import InvalidItems
-from saiten_server.cli.analysis_input import begin, opened
+from saiten_server.cli.analysis_input import opened, read_beginning
 from tests.support.analyzing import AGREED, analyze, ndjson, refused, table
 
 BROKEN = b"""{"item": "1", "ratings": {"fluency": 1}}
@@ -124,5 +124,5 @@ def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_blank_lines_before_the_first_are_kept_for_counting() -> None:
     file = io.BytesIO(b"\n  \n{}\n{}\n")
-    assert begin(file) == [b"\n", b"  \n", b"{}\n"]
+    assert read_beginning(file) == [b"\n", b"  \n", b"{}\n"]
     assert file.read() == b"{}\n"

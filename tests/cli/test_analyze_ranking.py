@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -53,13 +54,26 @@ def test_two_runs_are_gated_by_preferences_and_ranked(tmp_path: Path) -> None:
             done = saiten("batch", "chat.csv", "--metadata", f"system={system}", "--url", url, folder=tmp_path)
             runs += re.findall("ba_[0-9a-f]+", done.stdout)[:1]
         sides = ("--candidate", runs[0], "--baseline", runs[1])
-        gated = saiten("gate", "--pairwise", *sides, "--url", url, "--json", folder=tmp_path, CI="")
+        files = ("--junit", "gate.xml", "--markdown", "gate.md")
+        gated = saiten("gate", "--pairwise", *sides, *files, "--url", url, "--json", folder=tmp_path, CI="")
         assert gated.returncode == 0, gated.stderr
         found = json.loads(gated.stdout)
         assert (found["verdict"], found["share"]) == ("pass", 1)
         assert 0.5 < found["interval"][0] < 1
+        suite = ET.parse(tmp_path / "gate.xml").getroot()
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
+        said = {one.get("name"): one.get("value") for one in suite.iter("property")}
+        assert (said["verdict"], said["preference_run"]) == ("pass", found["preference_run"])
+        lines = (tmp_path / "gate.md").read_text("utf-8").splitlines()
+        assert "| bot\\-a | bot\\-b | ties |".replace("\\", "") in [line.replace("\\", "") for line in lines]
+        # Both say on their first line that the judge is a baseline.
+        assert "lexical" in lines[0]
+        assert "lexical" in (tmp_path / "gate.xml").read_text("utf-8").splitlines()[0]
         again = ("gate", "--pairwise", "--preferences", found["preference_run"], "--url", url)
-        worse = saiten(*again, "--candidate", runs[1], "--baseline", runs[0], folder=tmp_path)
+        turned = ("--candidate", runs[1], "--baseline", runs[0], *files)
+        worse = saiten(*again, *turned, folder=tmp_path)
+        [failure] = ET.parse(tmp_path / "gate.xml").iter("failure")
+        assert failure.get("type") == "share"
         assert (worse.returncode, "gate: fail" in worse.stdout) == (1, True), worse.stderr
         refused = saiten("gate", "--pairwise", *sides, "--url", url, folder=tmp_path, CI="true")
         assert refused.returncode == 3
@@ -78,6 +92,9 @@ def test_two_runs_are_gated_by_preferences_and_ranked(tmp_path: Path) -> None:
 
 
 def test_a_gate_of_pairs_says_what_it_needs(tmp_path: Path) -> None:
+    sides = ("--candidate", "ba_1", "--baseline", "ba_2")
+    nowhere = saiten("gate", "--pairwise", *sides, "--junit", "none/gate.xml", folder=tmp_path)
+    assert (nowhere.returncode, "none/gate.xml" in nowhere.stderr) == (3, True)
     alone = saiten("gate", "--pairwise", "--candidate", "ba_1", folder=tmp_path)
     assert (alone.returncode, "--baseline" in alone.stderr) == (3, True)
     beside = saiten("gate", "--max-loss", "0.1", "--candidate", "ba_1", folder=tmp_path)

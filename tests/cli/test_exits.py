@@ -36,6 +36,7 @@ FILES: dict[Words, Words] = {
     ("analyze", "agreement"): ("none.csv",),
     ("analyze", "metrics"): ("none.csv", "--language", "ja"),
     ("attack",): ("none.ndjson",),
+    ("adopt",): ("none.parquet",),
 }
 """What names a file that is not there. The files of `rubric check` are what it tells about: it ends with 1."""
 
@@ -64,6 +65,7 @@ SERVICES: dict[Words, Words] = {
     ("baseline", "list"): (),
     ("baseline", "unpin"): ("nightly",),
     ("reopen",): (),
+    ("adopt",): ("s3://bucket/run",),
 }
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 
 from saiten.answers import Batch
-from saiten.commands.gate import make_progress
+from saiten.commands.output import make_progress
 from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.links.values import LinkMark
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule

@@ -255,6 +255,13 @@ async def watch_live_conversations(client: Any) -> None:
     assert (await client.monitor(made.id)).options.rate == 0.25
     assert (await client.monitor_windows(made), await client.monitor_conversations(made)) == ([], [])
     assert (await client.monitor_alarms(made)).items == ()
+    for use in (
+        client.add_to_dataset(made, "hard", filter={"at_most": {"overall": 3}}),
+        client.open_monitor_round(made, "yesterday"),
+        client.pin_window(made),
+    ):
+        with pytest.raises(saiten.ServiceRefused):
+            await use
     await client.delete_monitor(made)
     assert (await client.traces()).unread == ()
     assert await client.live_conversations(state="open") == []

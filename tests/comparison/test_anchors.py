@@ -34,6 +34,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope
 from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_judge import FakeJudge, hash_opinion
+from tests.support.faults import words
 
 ANCHORS = load_anchors("ko-comment")
 TEXTS = {anchor.response: number for number, anchor in enumerate(ANCHORS)}
@@ -199,7 +200,7 @@ async def test_another_signature_is_told_beside_the_verdict(bench: Bench) -> Non
 
 
 async def test_the_judges_error_is_raised_as_it_is_and_nothing_is_stored(bench: Bench) -> None:
-    error = bench.judge.error = JudgeUnavailable("away", retry_after_seconds=7)
+    error = bench.judge.error = JudgeUnavailable(words("away"), retry_after_seconds=7)
     with pytest.raises(JudgeUnavailable) as caught:
         await check(bench)
     assert caught.value is error
@@ -281,7 +282,7 @@ async def test_only_ratings_that_replace_others_are_noted_with_who_did_so(bench:
 
 async def test_a_log_that_fails_fails_the_check(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(_: AuditEvent) -> None:
-        raise StoreUnavailable("away")
+        raise StoreUnavailable(words("away"))
 
     await check(bench)
     monkeypatch.setattr(bench.audit, "note", fail)

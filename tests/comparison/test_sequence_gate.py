@@ -9,7 +9,7 @@ from benchmarks.sequences import OPEN, RED, Case, draw_months, keep_red
 from saiten.commands.markdown import tell_sequence
 from saiten.core.messages import Message
 from saiten_server.comparison.gate import judge_gate
-from saiten_server.comparison.sequences.gate import find_sound, is_mended, judge_in_sequence
+from saiten_server.comparison.sequence_gate import find_sound, is_mended, judge_in_sequence
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateSequence, SequenceBuild, SequenceDrop
 from saiten_server.core.sentences import tell_sentence
 from saiten_server.stats.sequences import describe_builds, look_at_newest_build

@@ -24,7 +24,7 @@ from saiten_server.ratings.reliability import key_in
 from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter
 from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
-from tests.support.faults import said
+from tests.support.faults import said, words
 from tests.support.scored_batches import SIGNATURE, score_batch
 
 KO_SIGNATURE = f"saiten:1|rubric:ko-comment@1|digest:{KO.digest[:12]}|judge:fake|model:fake-1|path:source"
@@ -369,7 +369,7 @@ async def test_a_rubric_without_anchors_is_a_fault_of_check_judge(bench: Bench) 
 
 async def test_an_error_of_the_judge_is_not_a_verdict(bench: Bench) -> None:
     await two_korean_runs(bench)
-    bench.judge.error = JudgeUnavailable("away")
+    bench.judge.error = JudgeUnavailable(words("away"))
     rules = (GateRule(aspect="sympathy", max_drop=0.0),)
     with pytest.raises(JudgeUnavailable):
         await bench.comparison.gate(

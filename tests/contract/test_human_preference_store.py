@@ -170,6 +170,28 @@ async def test_an_erased_run_takes_its_pairs_and_preferences_along(
     assert refused.value.pointer == "0"
 
 
+async def test_what_is_compared_elsewhere_counts_in_the_round(store: HumanPreferenceStore, engine: AsyncEngine) -> None:
+    await open_round(engine)
+    rounds = RoundStore(engine)
+    given = await rounds.take("team", "rr_1", "甲", START)
+    assert given is not None
+    names = [f"rr_1.{number}" for number in range(3)]
+    pairs = await store.find_pairs("team", names)
+    compared = [
+        KeptOpinion(HumanPreference(pair=name, rater=rater, preference="tie", simulated=rater == "丙"), pairs[name])
+        for name in (names[given.position], names[given.position - 1])
+        for rater in ("甲", "乙", "丙")
+    ]
+    await store.keep("team", compared, LATER)
+    await store.keep("team", compared[:1], LATER)
+    progress = (await rounds.progress("team", ["rr_1"]))["rr_1"]
+    assert (progress.ratings, progress.complete, progress.raters) == (4, 2, {"甲": 2, "乙": 2})
+    assert [(task.number, task.done) for task in await rounds.tasks("team", "rr_1", "甲")] == [(0, True), (1, True)]
+    left = await rounds.take("team", "rr_1", "甲", LATER)
+    assert left is not None
+    assert (left.number, left.position) == (2, 3 - given.position - (given.position - 1) % 3)
+
+
 async def test_preferences_outlive_the_run_that_owned_their_round(
     store: HumanPreferenceStore, engine: AsyncEngine
 ) -> None:

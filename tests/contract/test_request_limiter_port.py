@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from saiten_server.platform.redis.request_limits import RedisRequestLimiter
-from saiten_server.platform.request_windows import MemoryRequestLimiter, RequestLimiter
+from saiten_server.platform.request_limits import MemoryRequestLimiter, RequestLimiter
 from tests.support.fake_request_limiter import FakeRequestLimiter
 
 

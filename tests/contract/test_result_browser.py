@@ -8,13 +8,13 @@ from math import inf
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.evaluation import AspectResult, Warned
-from saiten_server.platform.sql.tables import MOST_MEASURES
+from saiten_server.platform.sql.tables import MOST_MEASURES, result_figures
 from saiten_server.runs.result import ANY_ASPECT, ResultQuery
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.browsing import ResultBrowser
@@ -349,7 +349,7 @@ async def test_patterns_are_counted_unless_there_are_too_many(bench: Bench) -> N
     await score_six(bench.store)
     found = await bench.browser.count_patterns("team", "ba_1", ["clarity", "no-such", "warmth"], most=7)
     assert found is not None
-    assert dict(found) == {
+    assert {values: count for values, count, weight in found if weight is None} == {
         (3.0, None, 1.0): 2,
         (2.0, None, 0.0): 1,
         (2.0, None, None): 1,
@@ -358,7 +358,24 @@ async def test_patterns_are_counted_unless_there_are_too_many(bench: Bench) -> N
         (None, None, None): 1,
     }
     assert await bench.browser.count_patterns("team", "ba_1", ["clarity", "warmth"], most=5) is None
-    assert await bench.browser.count_patterns("team", "ba_1", ["no-such"], most=5) == [((None,), 7)]
+    assert await bench.browser.count_patterns("team", "ba_1", ["no-such"], most=5) == [((None,), 7, None)]
+
+
+async def test_patterns_weigh_what_was_sampled_with_different_probabilities(bench: Bench, engine: AsyncEngine) -> None:
+    await score_six(bench.store)
+    async with engine.begin() as connection:
+        drawn = update(result_figures).where(result_figures.c.batch_id == "ba_1")
+        await connection.execute(drawn.where(result_figures.c.position < 6).values(probability=0.5))
+    alike = await bench.browser.count_patterns("team", "ba_1", ["clarity", "warmth"], most=9)
+    assert alike is not None
+    assert all(weight is None for _, _, weight in alike)
+    async with engine.begin() as connection:
+        await connection.execute(drawn.where(result_figures.c.position == 0).values(probability=0.1))
+    found = await bench.browser.count_patterns("team", "ba_1", ["clarity", "warmth"], most=9)
+    assert found is not None
+    weights = {values: (count, weight) for values, count, weight in found}
+    assert weights[3.0, 1.0] == (2, 12.0)
+    assert weights[2.0, 0.0] == (1, 2.0)
 
 
 async def nothing(bench: Bench, project: str, batch_id: str) -> bool:

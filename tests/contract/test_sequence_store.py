@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.comparison.sequences.store import SequenceStore
+from saiten_server.comparison.sequences import SequenceStore
 from saiten_server.comparison.values import GateSequence, SequenceDrop
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.runs.store.batches import BatchStore

@@ -37,6 +37,7 @@ from saiten_server.runs.work import FinishedCandidate, Work
 from saiten_server.scoring.store import EvaluationStore, answer_under
 from tests.support.batches import LEASE, START, HandClock, claim, live
 from tests.support.drawn import draw
+from tests.support.faults import words
 from tests.support.figures import read_all
 from tests.support.records import make_record, make_request
 from tests.support.stored_sizes import list_drift
@@ -556,7 +557,7 @@ async def is_free(bench: Bench, key: str) -> bool:
 
 
 async def cut_off(*_: object) -> None:
-    raise StoreUnavailable("cut off")
+    raise StoreUnavailable(words("cut off"))
 
 
 @pytest.mark.parametrize("step", ["forget_answers_of", "forget_marked_answers"])

@@ -11,6 +11,7 @@ from saiten_server.providers.ports import RequestScope, Translator
 from tests.support.dict_cache import DictCache
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_translator import FakeTranslator
+from tests.support.faults import words
 
 DIALOGUE = Dialogue(
     context=(Utterance(speaker="A", text="週末は何をしてた？"), Utterance(speaker="B", text="山に登ってきたよ。")),
@@ -36,7 +37,7 @@ async def exhausted(request: pytest.FixtureRequest) -> AsyncIterator[Translator]
     with FakeDeepL() as deepl:
         deepl.always = Answer(456)
         made: Translator = (
-            FakeTranslator(error=TranslatorQuotaExhausted("Used up."))
+            FakeTranslator(error=TranslatorQuotaExhausted(words("Used up.")))
             if request.param == "fake"
             else DeepLTranslator(KEY, cache=DictCache(), server_url=deepl.url)
         )

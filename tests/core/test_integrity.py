@@ -13,6 +13,7 @@ from saiten_server.core.errors import StoreUnavailable
 from saiten_server.governance.policies import RecentPolicies, apply_policy, settle_for
 from saiten_server.governance.store import PolicyStore
 from tests.support.dict_cache import FakeTime
+from tests.support.faults import words
 from tests.support.records import make_request
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -123,7 +124,7 @@ async def test_a_change_that_failed_is_looked_at_anew(policies: RecentPolicies, 
     await store.save_policy("team", ProjectPolicy(integrity="refuse"), NOW)
 
     async def fail(project: str, wanted: ProjectPolicy, now: datetime) -> None:
-        raise StoreUnavailable("gone")
+        raise StoreUnavailable(words("gone"))
 
     store.save_policy = fail  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):

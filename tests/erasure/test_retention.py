@@ -11,6 +11,7 @@ from saiten_server.core.errors import StoreUnavailable
 from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import PolicyStore
+from tests.support.faults import words
 
 NOW = datetime(2026, 11, 21, 1, 0, tzinfo=UTC)
 
@@ -33,7 +34,7 @@ class CountingTexts(TextStore):
         self.asked.append((project, texts, before, limit))
         if self.failing:
             self.failing -= 1
-            raise StoreUnavailable("away")
+            raise StoreUnavailable(words("away"))
         done = min(limit, self.due.get(project, 0))
         self.due[project] = self.due.get(project, 0) - done
         return done

@@ -14,7 +14,7 @@ from saiten_server.explorer.case_table import (
     CaseTable,
     choose_cases,
     identify,
-    make_table,
+    make_case_table,
     measure_people,
     page_of,
 )
@@ -39,7 +39,7 @@ def frame_of(rows: Sequence[Row], spread: float = np.nan) -> RunFrame:
 
 
 def table_of(*frames: RunFrame, numbered: bool = False) -> CaseTable:
-    return make_table(frames, identify(frames, numbered=numbered, comparable=True), SCALES, ASPECTS)
+    return make_case_table(frames, identify(frames, numbered=numbered, comparable=True), SCALES, ASPECTS)
 
 
 def draw(seed: int, kind: str) -> tuple[ComparedRun, ComparedRun]:

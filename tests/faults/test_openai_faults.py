@@ -43,6 +43,7 @@ from tests.support.fake_openai import (
     trickle,
     valid,
 )
+from tests.support.faults import words
 from tests.support.judges import KEY, make_judge, make_task, open_bench, ratings_of
 from tests.support.small_rubrics import make_dialogue
 
@@ -375,7 +376,7 @@ def test_the_table_has_the_special_before_the_general():
 
 def test_an_error_of_ours_is_not_the_vendors():
     assert treat(ValueError("x")) is None
-    assert not may_retry(JudgeUnavailable("x"))
+    assert not may_retry(JudgeUnavailable(words("x")))
 
 
 async def test_what_the_headers_tell_holds_for_the_calls_that_follow():

@@ -9,13 +9,14 @@ from saiten_server.core.access import DEFAULT_POLICY, AuditEvent, ProjectPolicy
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.governance.policies import PolicyService, RecentPolicies
 from saiten_server.governance.store import AuditLog, PolicyStore
+from tests.support.faults import words
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 class FailingLog(AuditLog):
     async def note(self, event: AuditEvent) -> None:
-        raise StoreUnavailable("away")
+        raise StoreUnavailable(words("away"))
 
 
 @pytest.fixture

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import httpx
 import pytest
 
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
+from saiten_server.monitors.sinks import sending
 from saiten_server.monitors.sinks import store as outbox_store
-from saiten_server.monitors.sinks.sending import Sender
-from saiten_server.monitors.sinks.values import SentAlarm, SentScores, SinkKeys, origin_of, read_sinks, tell_alarm
-from saiten_server.monitors.sinks.writing import write_alarm, write_scores
+from saiten_server.monitors.sinks.sending import AT_ONCE, Sender, open_client
+from saiten_server.monitors.sinks.values import (
+    SentAlarm,
+    SentScores,
+    SinkKeys,
+    key_of_sink,
+    origin_of,
+    read_sinks,
+)
+from saiten_server.monitors.sinks.writing import tell_alarm, write_alarm, write_scores
 from saiten_server.monitors.values import Alarm, MonitorChange, Sink, SinkState
 from tests.support.batches import START
 from tests.support.live import PROJECT, MonitorBench, make_live
@@ -36,23 +46,32 @@ class Receiver:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        return self.answer(request)
+        answer = self.answer(request)
+        if not answer.is_stream_consumed:
+            return answer
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=httpx.ByteStream(b"{}"))
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
         return [json.loads(one.content) for one in self.requests]
 
 
-async def send(bench: MonitorBench, receiver: Receiver) -> int:
-    sender = Sender(
+def make_sender(bench: MonitorBench) -> Sender:
+    return Sender(
         outbox=bench.outbox,
         keys=bench.service.sinks,
-        open_client=httpx.AsyncClient,
+        open_client=open_client,
         now=bench.clock,
         telemetry=bench.work.instruments.telemetry,
     )
-    async with httpx.AsyncClient(transport=httpx.MockTransport(receiver)) as client:
-        return await sender.send_due(client)
+
+
+async def send(bench: MonitorBench, receiver: Receiver) -> int:
+    """Lets each sink have a turn; returns how many requests that made."""
+    before = len(receiver.requests)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(receiver)) as client, asyncio.TaskGroup() as group:
+        make_sender(bench).begin_turns(client, group, await bench.outbox.backlog(bench.clock()))
+    return len(receiver.requests) - before
 
 
 async def score_some(bench: MonitorBench, *names: str) -> None:
@@ -75,7 +94,7 @@ async def test_a_result_is_sent_once_with_the_operators_key(bench: MonitorBench)
     assert await send(bench, receiver) == 0
     (request,) = receiver.requests
     assert (str(request.url), request.headers["authorization"]) == (
-        "http://sink.example/v1/session_annotations",
+        "http://sink.example/v1/session_annotations?sync=true",
         "Bearer KEY",
     )
     named = {one["name"]: one for one in receiver.bodies[0]["data"]}
@@ -98,7 +117,7 @@ async def test_a_dead_sink_is_left_alone_for_longer_each_time_and_loses_nothing(
     bench.clock.move(4)
     assert await send(bench, dead) == 0
     bench.clock.move(60)
-    assert [await send(bench, Receiver()), await send(bench, Receiver())] == [1, 2]
+    assert await send(bench, Receiver()) == 3
     found = await state(bench, monitor.id)
     assert (found.waiting, found.sent) == (0, 3)
 
@@ -107,14 +126,13 @@ async def test_what_fails_together_counts_once_and_one_piece_asks_whether_the_si
     monitor = await bench.make(send_to=[SINK])
     await score_some(bench, *"abcdefghijkl")
     dead = Receiver(lambda _: httpx.Response(503))
-    assert await send(bench, dead) == 12
+    assert await send(bench, dead) == AT_ONCE
     bench.clock.move(6)
     assert await send(bench, dead) == 1
     bench.clock.move(9)
     assert await send(bench, dead) == 0
     bench.clock.move(2)
-    assert await send(bench, Receiver()) == 1
-    assert await send(bench, Receiver()) == 11
+    assert await send(bench, Receiver()) == 12
     assert (await state(bench, monitor.id)).sent == 12
 
 
@@ -166,9 +184,10 @@ async def test_the_backlog_is_bounded_and_the_oldest_goes(bench: MonitorBench, m
 
 
 async def test_what_a_process_took_and_did_not_send_another_sends(quick: MonitorBench) -> None:
-    await quick.make(send_to=[SINK])
+    monitor = await quick.make(send_to=[SINK])
     await score_some(quick, "a")
-    assert len(await quick.outbox.take(quick.clock(), 9)) == 1
+    place = (monitor.id, key_of_sink(Sink.model_validate(SINK)))
+    assert len(await quick.outbox.take(place, quick.clock(), 9)) == 1
     assert await send(quick, Receiver()) == 0
     quick.clock.move(61)
     assert await send(quick, Receiver()) == 1
@@ -179,7 +198,7 @@ async def test_nothing_goes_to_a_sink_that_was_taken_away(quick: MonitorBench) -
     await score_some(quick, "a")
     await quick.service.change(PROJECT, monitor.id, MonitorChange(send_to=()))
     assert await send(quick, Receiver()) == 0
-    assert await quick.outbox.backlog() == 0
+    assert await quick.outbox.backlog(quick.clock()) == []
 
 
 @pytest.mark.parametrize(
@@ -254,6 +273,70 @@ async def test_an_alarm_goes_to_the_webhook_when_it_is_raised(quick: MonitorBenc
     assert str(receiver.requests[0].url) == HOOK["url"]
 
 
+def test_an_alarm_names_its_measure_as_pages_do() -> None:
+    def told(**changes: Any) -> dict[str, str]:
+        alarm = ALARM.model_copy(update={"measure": changes.pop("measure", "overall")})
+        return tell_alarm(SentAlarm(event="raised", monitor="mo_1", name="窓口", alarm=alarm, **changes))
+
+    for language, name in (("en", "Overall"), ("ja", "総合"), ("ko", "종합")):
+        assert name in told(aspect={"ja": "総合"})[language]
+    assert all("charm" in text for text in told(measure="charm").values())
+    for language, name in (("en", "repetition"), ("ja", "繰り返し"), ("ko", "반복")):
+        assert name in told(measure="finding:repetition")[language]
+    assert "faulty_turns" not in told(measure="faulty_turns")["ja"]
+
+
+async def test_a_sink_that_never_answers_holds_up_no_other(quick: MonitorBench) -> None:
+    others = [{"kind": kind, "url": "http://sink.example"} for kind in ("otlp", "langfuse", "mlflow")]
+    monitor = await quick.make(send_to=[SINK, *others])
+    await score_some(quick, *"abcdefghij")
+    hung, served = asyncio.Event(), Receiver()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if "annotations" in request.url.path:
+            await hung.wait()
+        return served(request)
+
+    waiting = await quick.outbox.backlog(quick.clock())
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client, asyncio.TaskGroup() as group:
+        make_sender(quick).begin_turns(client, group, waiting)
+        while [one.sent for one in (await quick.service.show(PROJECT, monitor.id)).sinks] != [0, 10, 10, 10]:
+            await asyncio.sleep(0.01)
+        hung.set()
+    assert [one.sent for one in (await quick.service.show(PROJECT, monitor.id)).sinks] == [10] * 4
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(quick: MonitorBench) -> None:
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b"x" * 4_096
+
+    monitor = await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    await send(quick, Receiver(lambda _: httpx.Response(200, stream=Endless())))
+    assert (await state(quick, monitor.id)).sent == 1
+
+
+async def test_sinks_of_one_service_have_their_turns_one_after_the_other(
+    quick: MonitorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose last turn was longest ago goes first, however long the others' backlogs are."""
+    monkeypatch.setattr(sending, "SERVICE_SINKS", 1)
+    monkeypatch.setattr(sending, "TURN_SECONDS", 1.5)
+    first = await quick.make(send_to=[SINK])
+    await score_some(quick, *"abcdefghijklmnopqrst")
+    second = await quick.make(send_to=[SINK])
+    await score_some(quick, "u")
+    seconds = itertools.count(1)
+    sender = replace(make_sender(quick), clock=lambda: float(next(seconds)))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(Receiver())) as client:
+        for _ in range(2):
+            async with asyncio.TaskGroup() as group:
+                sender.begin_turns(client, group, await quick.outbox.backlog(quick.clock()))
+    assert [(await state(quick, one.id)).sent for one in (first, second)] == [AT_ONCE, 1]
+
+
 async def test_what_mlflow_has_already_is_sent(quick: MonitorBench) -> None:
     """MLflow answers a second assessment of one id with 500."""
     monitor = await quick.make(send_to=[{"kind": "mlflow", "url": "http://sink.example"}])
@@ -264,9 +347,10 @@ async def test_what_mlflow_has_already_is_sent(quick: MonitorBench) -> None:
 
 
 async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBench) -> None:
-    await quick.make(send_to=[SINK])
+    monitor = await quick.make(send_to=[SINK])
     await score_some(quick, "a")
-    (waiting,) = await quick.outbox.take(quick.clock() + timedelta(seconds=1), 9)
+    place = (monitor.id, key_of_sink(Sink.model_validate(SINK)))
+    (waiting,) = await quick.outbox.take(place, quick.clock(), 9)
     sent = waiting.body
     assert isinstance(sent, SentScores)
     for kind in KINDS:
@@ -281,6 +365,8 @@ async def test_each_kind_is_written_with_the_same_ids_each_time(quick: MonitorBe
     said = {one["key"]: one["value"] for one in records[0]["attributes"]}
     assert said["gen_ai.response.id"] == {"stringValue": "chatcmpl-9"}
     assert said["saiten.evaluation.id"] == {"stringValue": sent.evaluation}
+    for one in write_scores(Sink(kind="mlflow", url="http://sink.example"), sent, None).calls:
+        assert one.body["assessment"]["metadata"]["mlflow.trace.session"] == "a"
     langfuse = write_scores(Sink(kind="langfuse", url="http://sink.example/"), sent, "p:s")
     assert langfuse.headers == {"Authorization": "Basic cDpz"}
     assert len({one.body["id"] for one in langfuse.calls}) == len(langfuse.calls) == 2

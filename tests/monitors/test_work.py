@@ -189,6 +189,15 @@ async def test_a_rate_of_zero_judges_nothing_and_rules_still_look(quick: Monitor
     assert await quick.batches.list(PROJECT, BatchFilter(), after=None, limit=9) == []
 
 
+async def test_a_filter_that_nothing_matches_sees_nothing_and_holds_nothing_up(quick: MonitorBench) -> None:
+    monitor = await quick.make(filter={"service.name": "nobody", "tier": "x"})
+    quick.live.close(make_live("a"), make_live("b", attributes={"tier": "y"}))
+    await quick.work.do_round()
+    assert (await results(quick, monitor.id), await windows_of(quick, monitor.id)) == ([], [])
+    assert sorted(quick.live.finished) == ["a", "b"]
+    assert await quick.batches.list(PROJECT, BatchFilter(), after=None, limit=9) == []
+
+
 async def test_what_no_judge_can_read_is_said(quick: MonitorBench) -> None:
     monitor = await quick.make()
     quick.live.close(make_live("mute", turns=()), make_live("blank", "\u200b"))
@@ -277,7 +286,7 @@ async def test_an_erased_conversation_is_gone_from_runs_rows_and_what_is_to_be_s
     assert erased.candidates == 1
     await TextStore(bench.engine, clock=bench.clock).erase_marked(PROJECT, {"conversation": "c"})
     assert [one.conversation for one in await results(bench, monitor.id)] == ["b"]
-    assert await bench.outbox.backlog() == 1
+    assert [one.count for one in await bench.outbox.backlog(bench.clock())] == [1]
     (run,) = await bench.batches.list(PROJECT, BatchFilter(), after=None, limit=10)
     kept = [candidate for _, candidate in await bench.batches.candidates(run.id, after=-1, limit=9)]
     assert [one.metadata.get("conversation") for one in kept] == [None, "b", None]

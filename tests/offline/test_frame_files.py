@@ -10,7 +10,7 @@ import pytest
 
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.offline.columns import list_columns
-from saiten_server.offline.frame_files import make_schema, make_table
+from saiten_server.offline.frame_files import ScoredRow, make_schema, make_table
 from saiten_server.offline.frame_reading import read_run
 from saiten_server.offline.opened_files import open_files
 from saiten_server.runs.frame import COLUMNS, RunFrame
@@ -168,3 +168,46 @@ def test_a_memory_file_system_is_read_as_a_folder_is(tmp_path: Path) -> None:
         pq.write_table(make_table(rows, rubric_of("responses")), file)
     run = read_run(open_files("memory://runs/a"), rubric_of("responses"))
     assert show(run.frame) == show(place_figures(figures_of(rows), entries_of(rows)))
+
+
+def test_responses_to_one_context_are_one_unit_where_no_dialogue_is_named(tmp_path: Path) -> None:
+    bare = [row._replace(entry=row.entry.model_copy(update={"cluster": None})) for row in make_rows("candidates", 30)]
+    run = read_run(open_files(str(store(bare, "candidates", tmp_path))), rubric_of("candidates"))
+    found: dict[str, set[int]] = {}
+    for row, cluster in zip(bare, run.frame.clusters.tolist(), strict=True):
+        if row.record is not None:
+            found.setdefault(row.entry.item, set()).add(cluster)
+    assert [len(one) for one in found.values()] == [1] * 10
+    assert len(set().union(*found.values()) - {0}) == 10
+
+
+def sample(row: ScoredRow, probability: float) -> ScoredRow:
+    """The row, of a conversation that a monitor sampled with this probability."""
+    if row.record is None:
+        return row
+    evaluation = row.record.evaluation
+    told = {**evaluation.metadata, "monitor": "mo_1", "probability": f"{probability:.6g}"}
+    sampled = evaluation.model_copy(update={"metadata": told})
+    return row._replace(record=row.record.model_copy(update={"evaluation": sampled}))
+
+
+def test_what_a_conversation_counts_for_is_read_from_files(tmp_path: Path) -> None:
+    rows = [sample(row, 0.1 if number % 3 else 1.0) for number, row in enumerate(make_rows("conversations"))]
+    frame = read_run(open_files(str(store(rows, "conversations", tmp_path))), rubric_of("conversations")).frame
+    expected = place_figures(figures_of(rows), entries_of(rows))
+    assert show(frame) == show(expected)
+    assert sorted(set(frame.probability.tolist())) == [0.1, 1.0]
+
+
+@pytest.mark.parametrize("probability", [0.0, -1.0, 1.5, float("inf"), float("nan")])
+def test_what_is_no_probability_is_refused(probability: float, tmp_path: Path) -> None:
+    table = make_table(make_rows("responses", 3), rubric_of("responses"))
+    place = table.schema.get_field_index("probability")
+    wrong = table.set_column(place, table.schema.field(place), pa.array([None, 0.5, probability], pa.float64()))
+    assert "column probability" in refuse(write(tmp_path / "a.parquet", wrong))
+
+
+def test_files_of_earlier_releases_have_no_probability(tmp_path: Path) -> None:
+    table = make_table(make_rows("responses", 3), rubric_of("responses")).drop_columns(["probability"])
+    frame = read_run(open_files(str(write(tmp_path / "a.parquet", table))), rubric_of("responses")).frame
+    assert frame.probability.tolist() == [1.0] * 3

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,16 +16,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saiten_server.core.errors import CostLimitReached, InvalidRequest, JudgeUnauthorized, StoreError, StoreFull
+from saiten.core.messages import Message
+from saiten_server.cli.offline import SilenceTold
+from saiten_server.core.errors import (
+    CostLimitReached,
+    InvalidRequest,
+    JudgeUnauthorized,
+    JudgeUnavailable,
+    StoreError,
+    StoreFull,
+)
 from saiten_server.offline.frame_reading import read_run
 from saiten_server.offline.inputs import InputFile
+from saiten_server.offline.judging import Silence
 from saiten_server.offline.opened_files import open_files
 from saiten_server.offline.parts import KeyIndex
 from saiten_server.offline.plan import plan_run
 from saiten_server.offline.running import Job, OfflineTally, read_tally, run_here
 from saiten_server.offline.scorer import Scorer
 from saiten_server.platform.settings import read_settings
-from tests.support.command import begin, saiten
+from tests.support.command import begin, environment, saiten
 from tests.support.offline_input import make_conversation, make_response, write_lines, write_parquet
 from tests.support.site import JudgeProcess, wait_until
 from tests.support.waiting import LIMIT_SECONDS
@@ -58,14 +69,21 @@ def variables(judge: JudgeProcess) -> dict[str, Any]:
 
 
 def run(
-    source: Path | str, output: Path | str, *, rubric: str = RUBRIC, budget_usd: float | None = None, **more: Any
+    source: Path | str,
+    output: Path | str,
+    *,
+    rubric: str = RUBRIC,
+    budget_usd: float | None = None,
+    give_up_seconds: float | None = None,
+    **more: Any,
 ) -> OfflineTally:
     """Scores it, and says what was done, even if an error stopped it."""
     tally = OfflineTally()
     scorer = Scorer(rubric, **more)
     job = Job(scorer, InputFile(str(source), scorer.rubric.unit), str(output))
     try:
-        run_here(job, job.source.list_blocks(), tally, lambda: None, budget_usd=budget_usd)
+        blocks = job.source.list_blocks()
+        run_here(job, blocks, tally, lambda: None, budget_usd=budget_usd, give_up_seconds=give_up_seconds)
     finally:
         scorer.close()
     return tally
@@ -209,6 +227,22 @@ def test_wrong_columns_are_refused_before_anything_is_scored(asked: JudgeProcess
     assert asked.stats()["requests"] == 0
 
 
+def test_a_broken_footer_is_named_and_the_other_files_are_scored(asked: JudgeProcess, tmp_path: Path) -> None:
+    whole = write_parquet(tmp_path / "in" / "a.parquet", [make_conversation(number) for number in range(20)])
+    (tmp_path / "in" / "b.parquet").write_bytes(whole.read_bytes()[:-20])
+    command = ("offline", "in", "out", "--rubric", RUBRIC, "--json")
+    told = [saiten(*command, folder=tmp_path, **variables(asked)) for _ in range(2)]
+    assert [done.returncode for done in told] == [1, 1]
+    found = [json.loads(done.stdout) for done in told]
+    assert [(one["known"], one["scored"], one["fault_count"]) for one in found] == [(0, 20, 1), (20, 0, 1)]
+    assert "b.parquet" in found[0]["faults"][0]
+    planned = saiten("offline", "plan", *command[1:], folder=tmp_path, **variables(asked))
+    assert json.loads(planned.stdout)["unreadable_blocks"] == 1
+    write_parquet(tmp_path / "in" / "b.parquet", [make_conversation(number) for number in range(10, 30)])
+    mended = saiten(*command, folder=tmp_path, **variables(asked))
+    assert (mended.returncode, json.loads(mended.stdout)["scored"]) == (0, 10)
+
+
 def test_a_broken_row_group_is_named_and_the_others_are_scored(asked: JudgeProcess, tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(60)], group=20)
     about = pq.ParquetFile(path).metadata.row_group(1).column(0)
@@ -248,6 +282,34 @@ def test_a_refused_account_stops_and_keeps_what_is_finished(asked: JudgeProcess,
     assert done.returncode == 3
     asked.turn(mode="ok")
     assert run(tmp_path / "a.parquet", tmp_path / "out").known == 20
+
+
+@pytest.mark.parametrize("mode", ["down", "silent"])
+def test_a_judge_that_gives_no_answer_is_given_up(mode: str, asked: JudgeProcess, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(20)])
+    run(tmp_path / "a.parquet", tmp_path / "out")
+    write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(60)])
+    asked.turn(**({"mode": "down"} if mode == "down" else {"latency_ms": 60_000.0}))
+    with pytest.raises(JudgeUnavailable) as stopped:
+        run(tmp_path / "a.parquet", tmp_path / "out", give_up_seconds=3)
+    assert stopped.value.message.id.startswith("offline-gave-up")
+    arguments = ("offline", "a.parquet", "out", "--rubric", RUBRIC, "--give-up-after", "2")
+    done = saiten(*arguments, folder=tmp_path, **variables(asked))
+    assert (done.returncode, "20 were finished before" in done.stdout, "no answer" in done.stderr) == (3, True, True)
+    asked.turn(mode="ok", latency_ms=0.0)
+    tally = run(tmp_path / "a.parquet", tmp_path / "out", give_up_seconds=60)
+    assert (tally.known, tally.scored) == (20, 40)
+
+
+def test_a_silent_judge_is_told_of_less_and_less_often(capsys: pytest.CaptureFixture[str]) -> None:
+    told = SilenceTold()
+    fault = Message("verbatim", text="503 from the endpoint")
+    for seconds in range(300):
+        told(Silence(float(seconds), seconds // 2, fault if seconds > 40 else None))
+    assert capsys.readouterr().err.count("503 from the endpoint") == 3
+    told(Silence(0.0, 0, None))
+    told(Silence(31.0, 0, None))
+    assert "(0.5 min)" in capsys.readouterr().err
 
 
 def test_a_budget_stops_before_it_is_passed(tmp_path: Path) -> None:
@@ -293,6 +355,44 @@ def test_credentials_that_expire_are_told_and_the_next_run_goes_on(
 
 def refuse_token(*_: Any, **__: Any) -> None:
     raise PermissionError("ExpiredToken: the provided token has expired")
+
+
+def test_what_fails_halfway_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saiten_server.offline.parts.FLUSH_ROWS", 5)
+    write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(40)])
+    filesystem = fsspec.filesystem("memory")
+    pipe_file = type(filesystem).pipe_file
+    written: list[str] = []
+
+    def expire(self: Any, path: str, content: bytes, **more: Any) -> None:
+        if len(written) == 4:
+            refuse_token()
+        written.append(path)
+        pipe_file(self, path, content, **more)
+
+    with monkeypatch.context() as expiring:
+        expiring.setattr(type(filesystem), "pipe_file", expire)
+        with pytest.raises(StoreError) as caught:
+            run(tmp_path / "a.parquet", "memory://halfway/out")
+    assert "halfway/out" in caught.value.detail
+    assert "ExpiredToken" in caught.value.detail
+    tally = run(tmp_path / "a.parquet", "memory://halfway/out")
+    assert 0 < tally.known < 40
+    assert tally.known + tally.scored == 40
+    filesystem.rm("/halfway", recursive=True)
+
+
+def test_a_bound_of_the_system_is_told_and_leaves_no_half_file(asked: JudgeProcess, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", [make_conversation(number) for number in range(40)])
+    bound = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000)); "
+    start = "from saiten.__main__ import main; main()"
+    command = [sys.executable, "-c", bound + start, "offline", "a.parquet", "out", "--rubric", RUBRIC]
+    chosen = environment(tmp_path, **variables(asked))
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, env=chosen)
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+    assert ".parquet: cannot be written" in done.stderr
+    assert [*(tmp_path / "out").rglob("*part-*")] == []
+    assert run(tmp_path / "a.parquet", tmp_path / "out").scored == 40
 
 
 def test_a_part_by_another_rubric_is_named(tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ from functools import partial
 
 import pytest
 
+from saiten_server.core.errors import SaitenError
+from saiten_server.offline.ray_engine import require_reachable
 from saiten_server.offline.shared_flow import LIVE_SECONDS, FlowLedger, SharedFlowState
 from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, Report
+from tests.support.services import free_port
 
 
 class Clock:
@@ -124,3 +127,11 @@ async def test_a_process_asks_the_ledger_by_its_name() -> None:
     assert grants[1].places == 2
     await states[0].close()
     assert (await states[1].exchange(Report(), demand(4))).admitted == 3
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(SaitenError) as told:
+        require_reachable(f"127.0.0.1:{free_port()}")
+    assert told.value.message.id == "offline-engine-failed"
+    for address in (None, "auto", "ray://head"):
+        require_reachable(address)

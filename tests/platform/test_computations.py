@@ -8,6 +8,7 @@ import pytest
 from saiten_server.core.errors import NotFound
 from saiten_server.platform.computations import ERROR_SECONDS, Computations, PendingComputation
 from tests.support.batches import HandClock
+from tests.support.faults import words
 
 FOREVER = 3600.0
 
@@ -119,7 +120,7 @@ async def test_the_results_asked_for_last_are_kept(computations: Computations) -
 
 
 async def test_an_error_is_the_answer_for_a_short_time(computations: Computations, clock: HandClock) -> None:
-    work = free(error=NotFound("gone"))
+    work = free(error=NotFound(words("gone")))
     for _ in range(2):
         with pytest.raises(NotFound, match="gone"):
             await computations.get("team", "k", work, wait_seconds=FOREVER)

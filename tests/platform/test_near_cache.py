@@ -8,6 +8,7 @@ import pytest
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.platform.memory_cache import Caller, NearCallCache
 from tests.support.dict_cache import DictCache, FakeTime
+from tests.support.faults import words
 
 
 class Behind(DictCache):
@@ -28,7 +29,7 @@ class Behind(DictCache):
 
     async def forget(self, keys: Sequence[str]) -> None:
         if self.fails:
-            raise StoreUnavailable("gone")
+            raise StoreUnavailable(words("gone"))
         await super().forget(keys)
 
 

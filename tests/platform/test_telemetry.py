@@ -32,6 +32,7 @@ from saiten_server.platform.telemetry import (
 )
 from tests.support.command import saiten, served
 from tests.support.fake_openai import FakeOpenAI
+from tests.support.faults import words
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -151,7 +152,7 @@ def fail_with(error: BaseException) -> BaseException:
         (ValueError(RESPONSE), "ValueError"),
         (KeyError(RESPONSE), "KeyError"),
         (UnicodeEncodeError("utf-8", RESPONSE, 0, 1, RESPONSE), "UnicodeEncodeError"),
-        (JudgeUnavailable("it hangs", said=RESPONSE), "JudgeUnavailable: it hangs"),
+        (JudgeUnavailable(words("it hangs"), said=RESPONSE), "JudgeUnavailable: it hangs"),
         (OSError(28, "No space left on device", RESPONSE), "OSError: No space left on device"),
         (
             AttributeError("'NoneType' object has no attribute 'x'"),

@@ -159,6 +159,28 @@ async def test_a_pair_may_be_posted_by_its_name(client: httpx.AsyncClient) -> No
     assert (kept["round"], kept["preference"], kept["shown"]) == (opened["id"], "second", ["first", "second"])
 
 
+async def test_what_is_posted_counts_in_the_round(client: httpx.AsyncClient) -> None:
+    opened = await two_runs(client, raters_per_item=2)
+    one, page = f"/v1/rounds/{opened['id']}", await show(client, opened["address"], "外部")
+    given = [{"pair": f"{opened['id']}.{place}", "rater": rater} for place in range(3) for rater in ("外部", "甲")]
+    lines = "\n".join(json.dumps({**each, "preference": "tie"}) for each in given)
+    headers = {"content-type": "application/x-ndjson"}
+    assert (await client.post(HUMAN, content=lines, headers=headers)).json() == {"added": 6, "replaced": 0}
+    # Again, and what no person said: neither counts.
+    await client.post(HUMAN, content=lines, headers=headers)
+    await client.post(HUMAN, json={**given[0], "rater": "simulated-1", "preference": "tie", "simulated": True})
+    progress = (await client.get(one)).json()["progress"]
+    assert (progress["ratings"], progress["complete"], progress["raters"]) == (6, 3, {"外部": 3, "甲": 3})
+    # The page goes on with what is left: it had given one of the pairs before.
+    for rater in ("外部", "甲"):
+        page = await show(client, opened["address"], rater)
+        if "Pair" in page:
+            await choose(client, page, "1")
+    progress = (await client.get(one)).json()["progress"]
+    assert (progress["ratings"], progress["complete"]) == (8, 4)
+    assert "Pair" not in await show(client, opened["address"], "乙")
+
+
 async def test_agreement_is_corrected_for_chance_and_leaves_excluded_raters_out(client: httpx.AsyncClient) -> None:
     opened = await two_runs(client)
     one = f"/v1/rounds/{opened['id']}"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saiten_server.providers.causal_lm import CausalLM, LanguageModelChoice, LoadedModel, place
+from saiten_server.providers.causal_lm import CausalLM, LanguageModelChoice, LoadedModel, fit_window
 from saiten_server.providers.huggingface import find_window
 from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 from tests.support.encoders import edit_config
@@ -282,7 +282,7 @@ Ids = st.lists(st.integers(10, 99), max_size=30)
 def test_placed_tokens_fit_and_lose_the_least(bos: bool, question: list[int], response: list[int], window: int) -> None:
     start = (0,) if bos else ()
     try:
-        found = place(start, question, response, window)
+        found = fit_window(start, question, response, window)
     except MetricUnavailable:
         # Only where the response's one token has nothing before it.
         assert not bos
@@ -301,7 +301,7 @@ def test_placed_tokens_fit_and_lose_the_least(bos: bool, question: list[int], re
 
 def test_a_response_without_tokens_has_no_likelihood() -> None:
     with pytest.raises(MetricUnavailable, match="no token that the language model knows"):
-        place((0,), (5, 6), (), 10)
+        fit_window((0,), (5, 6), (), 10)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from saiten_server.core.errors import (
     TranslatorUnavailable,
     UpstreamError,
 )
-from saiten_server.platform.telemetry import Outcome
+from saiten_server.platform.telemetry import CacheOutcome
 from saiten_server.providers.deepl.requests import measure_body
 from saiten_server.providers.deepl.translator import DeepLTranslator
 from saiten_server.providers.ports import RequestScope
@@ -40,9 +40,9 @@ class CountedCache(FakeTelemetry):
 
     def __init__(self) -> None:
         super().__init__()
-        self.outcomes: list[tuple[str, Outcome]] = []
+        self.outcomes: list[tuple[str, CacheOutcome]] = []
 
-    def cache(self, call: str, outcome: Outcome) -> None:
+    def cache(self, call: str, outcome: CacheOutcome) -> None:
         self.outcomes.append((call, outcome))
 
 

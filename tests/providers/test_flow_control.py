@@ -13,6 +13,7 @@ from saiten_server.platform.telemetry import FlowFigures
 from saiten_server.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from saiten_server.providers.ports import Lane, RequestScope
 from tests.support.dict_cache import FakeTime
+from tests.support.faults import words
 from tests.support.waiting import LIMIT_SECONDS
 
 
@@ -304,7 +305,7 @@ class TestRefusedAccounts:
         await turn()
         waiters = [asyncio.create_task(enter(flow)) for _ in range(2)]
         await turn()
-        flow.turn_away(JudgeUnauthorized("the account is closed", said="words of the endpoint"))
+        flow.turn_away(JudgeUnauthorized(words("the account is closed"), said="words of the endpoint"))
         for waiter in waiters:
             with pytest.raises(JudgeUnauthorized) as caught:
                 await waiter
@@ -323,7 +324,7 @@ class TestRefusedAccounts:
         await holder
         while not flow._in_flight:
             await asyncio.sleep(0)
-        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        flow.turn_away(JudgeUnauthorized(words("the account is closed")))
         with pytest.raises(JudgeUnauthorized):
             await waiter
         await assert_free(flow, 1)
@@ -333,11 +334,12 @@ class TestRefusedAccounts:
         flow = open_flow(1, time)
         scope = RequestScope(begun_at=time.now)
         time.now += 1
-        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        flow.turn_away(JudgeUnauthorized(closed := words("the account is closed"), said="あなたの秘密"))
         time.now += 1
-        with pytest.raises(JudgeUnauthorized):
+        with pytest.raises(JudgeUnauthorized) as turned:
             async with flow.passage(lane="batch", max_wait_seconds=1, scope=scope):
                 pytest.fail("it called")
+        assert turned.value.message == closed  # which can be said in every language, without the endpoint's words
         await enter(flow, 1, scope=RequestScope(begun_at=time.now))
         await enter(flow, 1, lane="batch", scope=RequestScope(begun_at=time.now))
         await assert_free(flow, 1)
@@ -350,7 +352,7 @@ class TestRefusedAccounts:
         await turn()
         scope = RequestScope(begun_at=time.now)
         time.now += 1
-        flow.turn_away(JudgeUnauthorized("the account is closed"))
+        flow.turn_away(JudgeUnauthorized(words("the account is closed")))
         time.now += 1
         leave.set()
         await earlier  # was begun before, and says nothing of now

@@ -18,6 +18,7 @@ from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter
 from tests.support.bench import KO, Bench
 from tests.support.fake_rubrics import FakeRubrics
+from tests.support.faults import words
 from tests.support.scored_batches import RUBRIC, SIGNATURE, score_batch
 
 WARMTH = [0, 1, 1, 0, 1, 0]
@@ -114,7 +115,7 @@ async def test_whoever_drains_waits_for_no_rest() -> None:
     assert [batch_id for batch_id, _ in held.done] == ["ba_1", "ba_2", "ba_3"]
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("away"), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [StoreUnavailable(words("away")), ZeroDivisionError()])
 async def test_an_error_is_logged_and_ends_nothing(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     held = HeldRevalidator()
     held.error = error

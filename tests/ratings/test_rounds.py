@@ -19,9 +19,11 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.sql.engine import write
 from saiten_server.platform.sql.tables import batch_items
 from saiten_server.ratings.choice import Spreads
+from saiten_server.ratings.reliability import fetch_ratings
 from saiten_server.ratings.rounds.service import RatingKeeper, RoundService
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.values import (
+    Exclusion,
     HumanRating,
     OwnRating,
     RatingFilter,
@@ -37,7 +39,7 @@ from saiten_server.runs.result import Result
 from saiten_server.runs.store.rows import read_result
 from tests.support.bench import Bench, build_bench
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
-from tests.support.faults import said
+from tests.support.faults import said, words
 from tests.support.records import make_record
 from tests.support.scored_batches import RUBRIC, score_batch
 
@@ -81,6 +83,15 @@ def build(bench: Bench, *, ratings: RatingKeeper | None = None, **more: Any) -> 
     return Rounds(service, bench)
 
 
+async def rate_all(rounds: Rounds, round_id: str) -> set[int]:
+    """One rater rates all of the round; the positions."""
+    found = set[int]()
+    while (sheet := await rounds.service.next("team", round_id, "甲")) is not None:
+        await rounds.service.rate("team", round_id, "甲", sheet.task.position, VALUES)
+        found.add(sheet.task.position)
+    return found
+
+
 @pytest.fixture
 async def rounds(bench: Bench) -> Rounds:
     made = build(bench)
@@ -92,7 +103,7 @@ class FullKeeper:
     """Keeps nothing."""
 
     async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
-        raise StoreFull("the store is full")
+        raise StoreFull(words("the store is full"))
 
     async def list_ratings(self, *_: Any, **__: Any) -> list[tuple[int, StoredRating]]:
         return []
@@ -203,6 +214,33 @@ async def test_without_a_signal_an_informative_round_draws_at_random_and_says_so
     assert (opened.drawn, opened.signals, opened.fell_back) == (4, (), True)
     assert [one.probability for one in await rounds.service.items("team", "rr_1")] == [0.4] * 4
     assert not (await rounds.open(items=4)).fell_back
+
+
+async def test_a_round_of_the_worst_takes_the_lowest_ratings_and_is_left_out_of_figures(rounds: Rounds) -> None:
+    opened = await rounds.open(choose="worst", aspect="clarity", items=3)
+    drawn = [one.position for one in await rounds.service.items("team", opened.id)]
+    assert drawn == [0, 6, 9]  # of clarity 1 there is 3 too, which failed
+    assert not opened.is_sample
+    assert [one.round for one in await rounds.bench.rating.exclusions("team")] == [opened.id]
+    with pytest.raises(InvalidRequest) as refused:
+        await rounds.bench.rating.include("team", Exclusion(round=opened.id))
+    assert refused.value.message.id == "round-not-a-sample"
+    await score_batch(rounds.bench.batches, "ba_2", COLUMNS)
+    with pytest.raises(InvalidRequest) as refused:
+        await rounds.open("ba_2", shared_with=opened.id)
+    assert refused.value.message.id == "round-draws-other"
+
+
+async def test_what_was_drawn_counts_though_it_was_also_chosen(rounds: Rounds) -> None:
+    """Else the sample would lack just the worst, and its mean be too high."""
+    worst = await rounds.open(choose="worst", aspect="clarity", items=3)
+    await rate_all(rounds, worst.id)
+    sample = await rounds.open(items=10)
+    drawn = await rate_all(rounds, sample.id)
+    assert len(drawn) == 10
+    found = await fetch_ratings(rounds.bench.store, "team", ["ba_1"])
+    assert found.used.counted == 10
+    assert {one.round for one in found.draws} == {sample.id}
 
 
 async def test_a_stratified_round_draws_of_every_level(rounds: Rounds) -> None:

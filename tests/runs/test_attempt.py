@@ -27,14 +27,16 @@ RESPONSE = "返事 0"
 
 def make_error(kind: type[SaitenError]) -> SaitenError:
     if issubclass(kind, UpstreamError):
-        return kind("it said no", said="の本文")
+        return kind(words("it said no"), said="の本文")
     if issubclass(kind, LimitReached):
-        return kind("it said no", retry_after_seconds=1)
+        return kind(words("it said no"), retry_after_seconds=1)
     if kind is errors.ProjectFull:
         return errors.ProjectFull(used=2, more=1, most=2)
+    if kind is errors.RubricRequired:
+        return errors.RubricRequired(["/rubric"])
     if kind is errors.InvalidLines:
         return errors.InvalidLines([(1, words("it said no"))])
-    return kind("it said no")
+    return kind(words("it said no"))
 
 
 def list_kinds(root: type[SaitenError] = SaitenError) -> list[type[SaitenError]]:
@@ -115,7 +117,7 @@ async def test_who_fails_while_others_fare_well_fails_in_the_end(make_bench: Mak
             return await super().judge(task)
 
     bench = await make_bench(judge=TakesOthers())
-    bench.judge.errors[RESPONSE] = errors.JudgeUnavailable("it hangs", said="の本文")
+    bench.judge.errors[RESPONSE] = errors.JudgeUnavailable(words("it hangs"), said="の本文")
     work = await begin(bench)
     await bench.time.move(30)
     assert work.done()

@@ -18,6 +18,7 @@ from saiten_server.runs.commits import LeasedChunk
 from saiten_server.runs.work import ChunkJob, Work
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from tests.support.batches import LEASE, claim
+from tests.support.faults import words
 from tests.support.small_rubrics import joint_rubric
 from tests.support.worker_bench import OWNER, Bench, HeldJudge, turns
 
@@ -93,7 +94,7 @@ async def test_others_are_asked_while_results_wait_for_their_commit(
 
 
 async def test_each_result_is_counted_once_and_with_its_reason(bench: Bench) -> None:
-    bench.judge.errors["返事 1"] = JudgeRefusedRequest("too long")
+    bench.judge.errors["返事 1"] = JudgeRefusedRequest(words("too long"))
     run, _ = await begin(bench, 3)
     await run
     counted = [told[1:] for told in bench.telemetry.told if told[0] == "batch_item"]
@@ -112,7 +113,7 @@ async def test_unrated_responses_are_results_and_fail_nothing(bench: Bench) -> N
 
 async def test_a_spent_quota_pauses_the_batch_and_nobody_is_asked_any_more(bench: Bench) -> None:
     judge = hold_judge(bench)
-    judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
+    judge.errors["返事 0"] = JudgeQuotaExhausted(words("the quota is used up"))
     run, leased = await begin(bench, 40)
     await turns()
     judge.let_go("返事 0")
@@ -133,7 +134,7 @@ async def test_a_spent_quota_pauses_the_batch_and_nobody_is_asked_any_more(bench
 
 async def test_a_candidate_that_comes_late_does_not_undo_a_resume(bench: Bench) -> None:
     judge = hold_judge(bench)
-    judge.errors |= dict.fromkeys(names(0, 1), JudgeQuotaExhausted("the quota is used up"))
+    judge.errors |= dict.fromkeys(names(0, 1), JudgeQuotaExhausted(words("the quota is used up")))
     run, _ = await begin(bench, 40)
     await turns()
     judge.let_go("返事 0")
@@ -149,7 +150,7 @@ async def test_a_candidate_that_comes_late_does_not_undo_a_resume(bench: Bench) 
 
 async def test_a_pause_stops_the_other_chunks_of_the_batch_too(bench: Bench) -> None:
     judge = hold_judge(bench)
-    judge.errors["返事 0"] = JudgeQuotaExhausted("the quota is used up")
+    judge.errors["返事 0"] = JudgeQuotaExhausted(words("the quota is used up"))
     run, _ = await begin(bench, 40)
     others = [bench.buffer.add(ChunkJob(batch, 7)) for batch in ("ba_1", "ba_2")]
     await turns()
@@ -164,7 +165,7 @@ async def test_what_was_on_its_way_when_the_account_was_refused_calls_nobody_and
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow, plain = open_local_flow(FlowLimits(8)), bench.judge.judge
-    refusal, called = JudgeQuotaExhausted("the quota is used up"), list[str]()
+    refusal, called = JudgeQuotaExhausted(words("the quota is used up")), list[str]()
 
     async def judge(task: JudgingTask) -> Judgement:
         if task.dialogue.response != "返事 0":
@@ -188,7 +189,7 @@ async def test_what_was_on_its_way_when_the_account_was_refused_calls_nobody_and
 
 async def test_a_judge_that_refuses_every_candidate_pauses_the_batch(bench: Bench) -> None:
     for position in range(40):
-        bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest("no such model")
+        bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest(words("no such model"))
     run, _ = await begin(bench, 40)
     await run
     kept = bench.store.look()
@@ -201,7 +202,7 @@ async def test_a_judge_that_refuses_every_candidate_pauses_the_batch(bench: Benc
 
 async def test_a_judge_that_took_one_refuses_the_others_for_themselves(bench: Bench) -> None:
     for position in range(1, 20):
-        bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest("too long")
+        bench.judge.errors[f"返事 {position}"] = JudgeRefusedRequest(words("too long"))
     run, _ = await begin(bench, 20)
     await run
     assert bench.store.statuses() == {0: "scored"} | dict.fromkeys(range(1, 20), "judge-refused-request")
@@ -262,10 +263,10 @@ async def test_a_run_that_is_cut_off_leaves_nothing_behind(bench: Bench) -> None
 
 async def test_an_error_of_the_store_ends_the_chunk_and_is_raised(bench: Bench) -> None:
     async def fail(*_: object) -> None:
-        raise StoreUnavailable("gone")
+        raise StoreUnavailable(words("gone"))
 
     bench.store.pause = fail  # type: ignore[method-assign, assignment]
-    bench.judge.errors["返事 0"] = JudgeQuotaExhausted("used up")
+    bench.judge.errors["返事 0"] = JudgeQuotaExhausted(words("used up"))
     run, leased = await begin(bench, 40)
     with pytest.raises(StoreUnavailable):
         await run
@@ -371,7 +372,7 @@ async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
     """One that only waits for its judge may still be the culprit."""
     await bench.post(3)
     await crash(bench, "w0", marked=[0, 1, 2])
-    bench.judge.outage = JudgeUnavailable("down")
+    bench.judge.outage = JudgeUnavailable(words("down"))
     work, leased = await take_over(bench)
     run = bench.begin(work, leased)
     await bench.time.move(5)
@@ -386,7 +387,7 @@ async def test_a_suspect_that_waits_keeps_the_others_out(bench: Bench) -> None:
 
 
 def fail_for_ever(bench: Bench, *positions: int) -> None:
-    bench.judge.errors |= dict.fromkeys(names(*positions), JudgeUnavailable("it fails"))
+    bench.judge.errors |= dict.fromkeys(names(*positions), JudgeUnavailable(words("it fails")))
 
 
 @pytest.mark.parametrize("bench", [{"places": 2}], indirect=True)
@@ -469,7 +470,7 @@ async def test_in_an_outage_of_everything_nobody_fails_and_probes_are_few(bench:
     await run
     await bench.post(12, "ba_2")
     work, leased = await bench.lease(batch_id="ba_2")
-    bench.judge.outage = JudgeUnavailable("it fails")
+    bench.judge.outage = JudgeUnavailable(words("it fails"))
     run = bench.begin(work, leased)
     await bench.time.move(200)
     assert bench.store.statuses("ba_2") == {}

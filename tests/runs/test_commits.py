@@ -256,7 +256,7 @@ async def test_what_an_erasure_owes_is_remembered_where_the_cache_is_away(bench:
     leased.touched.update({"one", "another"})
 
     async def fail(_: Sequence[str]) -> None:
-        raise StoreUnavailable("Redis is away")
+        raise StoreUnavailable(words("Redis is away"))
 
     bench.cache.forget = fail  # type: ignore[method-assign, assignment]
     await bench.store.erase("team", "ba_1")

@@ -21,6 +21,7 @@ from saiten_server.runs.clusters import name_dialogue
 from saiten_server.runs.document import BatchReader
 from saiten_server.runs.intake import Intake, Spool, store_batch, take_in, translate_errors
 from saiten_server.runs.store.batches import BatchStore
+from tests.support.faults import words
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CONTEXT = [{"speaker": "甲", "text": "おはよう"}]
@@ -48,7 +49,7 @@ class RecordingStore:
         self.steps: list[str] = []
         self.kept: list[tuple[Entry, Candidate]] = []
         self._failing = failing
-        self._error = error or StoreUnavailable("gone")
+        self._error = error or StoreUnavailable(words("gone"))
 
     async def begin(self, *_: object, **__: object) -> None:
         self._step("begin")
@@ -129,7 +130,7 @@ async def test_a_batch_is_begun_filled_and_accepted() -> None:
 
 
 @pytest.mark.parametrize("failing", ["begin", "append", "accept"])
-@pytest.mark.parametrize("error", [StoreUnavailable("gone"), asyncio.CancelledError(), KeyError("a defect")])
+@pytest.mark.parametrize("error", [StoreUnavailable(words("gone")), asyncio.CancelledError(), KeyError("a defect")])
 async def test_nothing_stays_of_a_batch_that_failed(failing: str, error: BaseException) -> None:
     store = RecordingStore(failing, error)
     with pytest.raises(type(error)):
@@ -139,7 +140,7 @@ async def test_nothing_stays_of_a_batch_that_failed(failing: str, error: BaseExc
 
 
 async def test_the_first_error_is_told_where_discarding_fails_too() -> None:
-    store = RecordingStore("accept", StoreFull("full"))
+    store = RecordingStore("accept", StoreFull(words("full")))
     store.discard = RecordingStore("discard").discard  # type: ignore[method-assign]
     with pytest.raises(StoreFull):
         await store_in(store)

@@ -33,6 +33,7 @@ from saiten_server.scoring.evaluate import evaluate
 from tests.support.dict_cache import DictCache
 from tests.support.fake_openai import Answer, Request, complete, say, status, valid, verdict_of
 from tests.support.fake_translator import FakeTranslator
+from tests.support.faults import words
 from tests.support.judges import make_judge
 from tests.support.provider_bench import Death, Instead, Killed, Mortal, ProviderBench, make_candidate, open_bench
 from tests.support.waiting import LIMIT_SECONDS
@@ -713,7 +714,7 @@ async def test_the_planned_cost_is_half_of_the_judges_estimate(bench: ProviderBe
 
 
 async def test_a_translator_without_credit_pauses(bench: ProviderBench) -> None:
-    bench.translator.error = TranslatorQuotaExhausted("no characters left")
+    bench.translator.error = TranslatorQuotaExhausted(words("no characters left"))
     batch = await bench.add(3, path="english")
     await bench.step(batch)
     assert [reason for reason, _ in bench.store[batch].paused] == ["translator-quota-exhausted"]
@@ -1032,7 +1033,7 @@ class NotingTranslator(FakeTranslator):
         self._begun += 1
         if self._begun > self._fails_at:
             await asyncio.sleep(0.05)  # the others are done by then
-            raise TranslatorQuotaExhausted("no characters left")
+            raise TranslatorQuotaExhausted(words("no characters left"))
         key = f"translation of {dialogue.response}"
         scope.note_key(key)
         await self._cache.put(key, b"text")

@@ -1,8 +1,11 @@
 """Figures of conversations that a monitor sampled with different probabilities: each counts for the inverse of its."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from saiten.core.messages import Message
 from saiten_server.comparison.corrected_runs import compare_corrected
 from saiten_server.comparison.differences import compare
 from saiten_server.comparison.gate import judge_gate
@@ -10,6 +13,7 @@ from saiten_server.comparison.links.rules import LinkUse
 from saiten_server.comparison.values import ComparedRun, GateRule
 from saiten_server.core.conversation import FaultyTurns
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.explorer.overview import split_systems as split_runs
 from saiten_server.runs.frame import RunFrame, RunRatings, make_frame
 from saiten_server.runs.summaries import estimate_findings, estimate_means, find_rate, share_out, spread, tally_frame
 from saiten_server.runs.summary import (
@@ -21,8 +25,13 @@ from saiten_server.runs.summary import (
     tally_results,
     unpack_tally,
 )
+from saiten_server.stats.agreement import measure_agreement
 from saiten_server.stats.corrected import CorrectionOptions, correct, split_systems
+from saiten_server.stats.correlation import correlate_scores
+from saiten_server.stats.hierarchy import find_hierarchy
 from saiten_server.stats.observations import Observations
+from saiten_server.stats.scorers import compare_scorers
+from saiten_server.stats.win_rates import rate_wins
 
 OVERALL: MeasureKey = ("aspect", "overall")
 SCALE = (1.0, 5.0)
@@ -235,6 +244,70 @@ def test_links_take_no_such_runs() -> None:
     run = run_of("a", sample(np.random.default_rng(2)))
     with pytest.raises(InvalidRequest, match="different probabilities"):
         compare(run, run, link=LinkUse.__new__(LinkUse))
+
+
+def observe_strata(
+    rng: np.random.Generator, size: int = 60, *, systems: int = 1, ratio: float = 10.0, alike: bool = False
+) -> Observations:
+    """People and a judge on conversations of two strata: in the one that was sampled less often the judge says 1 more
+    than people, in the other as much."""
+    rare = np.arange(size) % 2 == 0
+    people = np.clip(np.round(rng.normal(3, 1, size)), 1, 5)
+    judge = people + rare * rng.choice([0.5, 1.5], size)
+    return Observations(
+        systems=tuple(map(str, range(systems))),
+        items=tuple(map(str, range(size))),
+        raters=(),
+        system=np.arange(size) % systems,
+        item=np.arange(size),
+        rater=np.full(size, -1, np.int64),
+        ratings={"overall": people, "empathy": judge},
+        scores={"overall": judge},
+        dialogue=np.arange(size) // 2,
+        sampled=np.full(size, 0.3) if alike else np.where(rare, 1 / ratio, 1.0),
+    )
+
+
+def test_agreement_weighs_means_and_correlations_between_aspects() -> None:
+    given = observe_strata(np.random.default_rng(1))
+    assert given.sampled is not None
+    found, weights = measure_agreement(given), np.rint(1 / given.sampled).astype(int)
+    people, judge = (np.repeat(given.ratings[name], weights) for name in ("overall", "empathy"))
+    assert found.aspects["overall"].mean == pytest.approx(people.mean())
+    assert found.aspects["overall"].sd == pytest.approx(people.std() * (60 / 59) ** 0.5)
+    assert found.correlations.pearson["overall"]["empathy"] == pytest.approx(np.corrcoef(people, judge)[0, 1])
+    assert Message("agreement-unweighted") in found.aspects["overall"].notes
+    plain = replace(given, sampled=None)
+    alike = observe_strata(np.random.default_rng(1), alike=True)
+    assert measure_agreement(alike) == measure_agreement(plain)
+    assert correlate_scores(alike) == correlate_scores(plain)
+
+
+def test_the_weighted_bias_covers() -> None:
+    """In all conversations, of which eleven in twelve or so are of the rare stratum, the judge says 10/11 more."""
+    rng, held, plain = np.random.default_rng(2), 0, []
+    for _ in range(300):
+        given = observe_strata(rng, 160)
+        found = correlate_scores(given).aspects["overall"]
+        assert found.bias is not None
+        assert found.bias_interval is not None
+        held += found.bias_interval[0] <= 10 / 11 <= found.bias_interval[1]
+        plain.append(float((given.scores["overall"] - given.ratings["overall"]).mean()))
+    assert held / 300 >= 0.92
+    assert np.mean(plain) == pytest.approx(0.5, abs=0.05)
+    few = correlate_scores(observe_strata(rng, 40)).aspects["overall"]
+    assert (few.bias_interval, few.undefined["bias_interval"]) == (None, Message("few-weighted", least=30))
+
+
+def test_what_counts_each_conversation_once_is_refused_for_uneven_samples() -> None:
+    given = observe_strata(np.random.default_rng(3), systems=2)
+    for analyse in (find_hierarchy, rate_wins, compare_scorers):
+        with pytest.raises(InvalidRequest, match="counts each conversation once"):
+            analyse(given)
+    alike = observe_strata(np.random.default_rng(3), systems=2, alike=True)
+    assert find_hierarchy(alike) == find_hierarchy(replace(alike, sampled=None))
+    frame = split_runs(given, ["overall", "empathy"])[0].frame
+    assert sorted(set(frame.probability.tolist())) == pytest.approx([0.1])
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class FragileCache(DictCache):
 
     async def forget(self, keys: Sequence[str]) -> None:
         if self.good == 0:
-            raise StoreUnavailable("the cache is away")
+            raise StoreUnavailable(words("the cache is away"))
         self.good -= 1
         self.forgotten += keys
 
@@ -88,7 +88,7 @@ class UnwillingJudge(FakeJudge):
     """Rates no rubric."""
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:
-        raise RubricNotSupported("not this one")
+        raise RubricNotSupported(words("not this one"))
 
 
 class UnpricedJudge(FakeJudge):

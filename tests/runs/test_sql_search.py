@@ -11,7 +11,7 @@ from saiten_server.platform.sql.engine import fetch_value
 from saiten_server.platform.sql.tables import text_grams
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.frames import FrameStore
-from saiten_server.runs.store.search import PIECE, SEPARATOR, WIDTH, TextSearch, cut_texts, fold, list_grams
+from saiten_server.runs.store.search import PIECE, SEPARATOR, WIDTH, TextSearch, cut_texts, fold_text, list_grams
 from tests.support.batches import START
 
 RESPONSES = ("映画が好きです", "영화를 좋아해요", "ＡＢＣ Straße", "画映", "か\u3099", "a" + "\u0301" * 3000)
@@ -83,7 +83,7 @@ async def test_words_of_any_length_are_found(engine: AsyncEngine) -> None:
     assert await search.list_batches("team", "映画は", limit=9) == []
     # No candidate has a result yet.
     assert (await FrameStore(engine).read_frame("team", "ba_1")).values == {}
-    assert len(fold("a" + "\u0301" * 100_000)) < 20
+    assert len(fold_text("a" + "\u0301" * 100_000)) < 20
 
 
 async def test_what_is_erased_is_not_found(engine: AsyncEngine) -> None:

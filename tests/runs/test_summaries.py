@@ -28,6 +28,7 @@ from saiten_server.runs.summaries import (
 )
 from saiten_server.runs.summary import Intervals, ResultFigures, Spread, Tally, add_result, tally_results
 from tests.support.fake_rubrics import FakeRubrics, small_rubric
+from tests.support.faults import words
 from tests.support.figures import Verdict, make_figures, place_figures
 
 RUBRIC = small_rubric(composites=[{"id": "both", "kind": "mean", "of": ["warmth", "clarity"]}])
@@ -282,7 +283,7 @@ class ScoringStore:
 
     async def keep_tally(self, project: str, batch_id: str, tally: Tally) -> None:
         if self._is_full:
-            raise StoreFull("no space left")
+            raise StoreFull(words("no space left"))
         self.tally = tally
 
     async def intervals(self, project: str, ids: Sequence[str]) -> Mapping[str, Intervals]:
@@ -290,7 +291,7 @@ class ScoringStore:
 
     async def keep_intervals(self, project: str, batch_id: str, intervals: Intervals) -> None:
         if self._is_full:
-            raise StoreFull("no space left")
+            raise StoreFull(words("no space left"))
         self.kept = intervals
 
 

@@ -24,6 +24,7 @@ from tests.support.conversations import make_turns
 from tests.support.databases import unused_store
 from tests.support.dict_cache import DictCache
 from tests.support.fake_judge import FakeJudge
+from tests.support.faults import words
 from tests.support.judges import make_judge
 
 SHIPPED = open_rubrics(None)
@@ -183,7 +184,7 @@ class Account:
     async def take(self, usd: float) -> None:
         await asyncio.sleep(0)
         if usd > self.usd + 1e-9:
-            raise CostLimitReached("no", retry_after_seconds=1)
+            raise CostLimitReached(words("no"), retry_after_seconds=1)
         self.usd -= usd
 
 

@@ -214,7 +214,7 @@ async def test_turns_that_are_scored_too_are_judged_on_the_same_path(bench: Benc
     asked = make(path="english", score_turns={"rubric": "lfqa"})  # which blends no similarity
     record, turns = await evaluate_conversation(asked, bench.instruments)
     assert {task.language for task in bench.judge.tasks} == {"en"}
-    each = [turn.record.evaluation.usage.translated_characters for turn in turns]
+    each = [turn.evaluation.usage.translated_characters for turn, _ in turns]
     assert len(each) == len(SAID)
     assert record.evaluation.usage.translated_characters > sum(each) > 0
 

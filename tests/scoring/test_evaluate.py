@@ -32,6 +32,7 @@ from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_telemetry import FakeTelemetry
 from tests.support.fake_translator import FakeTranslator
+from tests.support.faults import words
 from tests.support.records import make_request
 from tests.support.small_rubrics import joint_rubric
 
@@ -239,14 +240,14 @@ def only_source(rubric: Any) -> Any:
 
 @pytest.mark.parametrize("path", ["source", "both"])
 async def test_the_first_failure_is_raised_as_it_is(path: str) -> None:
-    error = JudgeUnavailable("away", retry_after_seconds=7)
+    error = JudgeUnavailable(words("away"), retry_after_seconds=7)
     with pytest.raises(JudgeUnavailable) as caught:
         await Bench(judge=FakeJudge(error=error)).run(path=path)
     assert caught.value is error
 
 
 async def test_a_translator_that_fails_costs_no_judge_call() -> None:
-    bench = Bench(translator=FakeTranslator(error=TranslatorUnavailable("away")))
+    bench = Bench(translator=FakeTranslator(error=TranslatorUnavailable(words("away"))))
     with pytest.raises(TranslatorUnavailable):
         await bench.run(path="both")
     assert bench.judge.tasks == []
@@ -255,7 +256,7 @@ async def test_a_translator_that_fails_costs_no_judge_call() -> None:
 async def test_a_failing_judge_does_not_leave_the_measuring_behind() -> None:
     before = asyncio.all_tasks()
     with pytest.raises(JudgeUnavailable):
-        await Bench(judge=FakeJudge(error=JudgeUnavailable("away"))).run(relevance={"baseline": 0.5})
+        await Bench(judge=FakeJudge(error=JudgeUnavailable(words("away")))).run(relevance={"baseline": 0.5})
     assert asyncio.all_tasks() == before
 
 

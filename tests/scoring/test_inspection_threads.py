@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from saiten_server.platform.threads import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
+from saiten_server.platform.helpers import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
 from saiten_server.providers.ports import RequestScope
 from saiten_server.scoring import masked_rejudging
 from saiten_server.scoring.masked_rejudging import find_masked, mask_suspicious
@@ -114,7 +114,7 @@ async def test_there_are_a_few_threads_and_what_was_cancelled_in_the_queue_never
 def test_a_process_that_ends_does_not_wait_for_them() -> None:
     script = """
 import asyncio, time
-from saiten_server.platform.threads import InspectionThreads
+from saiten_server.platform.helpers import InspectionThreads
 
 async def main():
     threads = InspectionThreads()
@@ -186,5 +186,5 @@ async def test_trials_are_made_in_a_thread_and_only_where_something_is_suspiciou
     short = await open_subject(make_request(rubric=RUBRIC.id, response=ORDER), RUBRIC, None, RequestScope())
     found = await find_masked(short)
     assert found is not None
-    assert found.dialogue.response == "…"
+    assert found[1].dialogue.response == "…"
     assert [name.startswith("inspection-") for name in names] == [True]

@@ -264,7 +264,7 @@ async def test_a_second_look_raises_no_suspicion() -> None:
         opened = await open_subject(request, load_rubric(request.rubric), None, RequestScope())
         look = mask_suspicious(opened)
         if look is not None:
-            assert inspect_dialogue(look.dialogue, aspects=opened.rubric.aspect_names) == (), case["id"]
+            assert inspect_dialogue(look[1].dialogue, aspects=opened.rubric.aspect_names) == (), case["id"]
 
 
 async def test_what_a_dialogue_costs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ async def test_what_a_dialogue_costs_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert look is not None
     assert read() <= masking.DIALOGUE_BUDGET
     # The response comes first, and is told of last.
-    assert look.dialogue.response == SAID * 100
-    assert [span.where for span in look.spans] == [*(f"context/{number}/text" for number in range(40)), "response"]
-    assert look.dialogue.context[-1].text == "…"
-    assert inspect_dialogue(look.dialogue, aspects=case.rubric.aspect_names) == ()
+    assert look[1].dialogue.response == SAID * 100
+    assert [span.where for span in look[2]] == [*(f"context/{number}/text" for number in range(40)), "response"]
+    assert look[1].dialogue.context[-1].text == "…"
+    assert inspect_dialogue(look[1].dialogue, aspects=case.rubric.aspect_names) == ()

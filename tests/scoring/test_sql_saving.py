@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.errors import StoreError, StoreFull, StoreUnavailable
 from saiten_server.platform.sql.engine import open_engine
 from saiten_server.scoring.store import MOST_SAVED_ROWS, EvaluationRow, EvaluationStore
+from tests.support.faults import words
 from tests.support.records import make_record
 
 
@@ -81,29 +82,29 @@ async def save_all(saving: EvaluationStore, *names: str) -> list[BaseException |
 
 
 async def test_a_database_that_is_away_is_asked_once_for_all() -> None:
-    away = StoreUnavailable("away")
+    away = StoreUnavailable(words("away"))
     saving = Broken({"b": away})
     assert await save_all(saving, "a", "b", "c") == [away, away, away]
     assert saving.tried == [["a", "b", "c"]]
 
 
 async def test_where_there_is_no_space_for_one_there_may_be_for_others() -> None:
-    full = StoreFull("full")
+    full = StoreFull(words("full"))
     saving = Broken({"b": full})
     assert await save_all(saving, "a", "b", "c") == [None, full, None]
     assert saving.tried == [["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
 async def test_one_alone_is_not_tried_twice() -> None:
-    refused = StoreError("refused")
+    refused = StoreError(words("refused"))
     saving = Broken({"a": refused})
     assert await save_all(saving, "a") == [refused]
     assert saving.tried == [["a"]]
 
 
 async def test_where_it_goes_away_meanwhile_the_rest_is_told() -> None:
-    away = StoreUnavailable("away")
-    saving = Broken({"b": StoreError("refused"), "c": away})
+    away = StoreUnavailable(words("away"))
+    saving = Broken({"b": StoreError(words("refused")), "c": away})
     assert [type(one) for one in await save_all(saving, "a", "b", "c")] == [type(None), StoreError, StoreUnavailable]
 
 

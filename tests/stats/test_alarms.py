@@ -4,14 +4,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from saiten_server.stats.alarms import (
     RaisedAlarm,
     compare_stream,
+    find_evidence,
     find_radius,
     look_at_stream,
     read_slots,
-    spend_on_day,
+    share_of_day,
     sum_conversations,
 )
 
@@ -46,8 +49,27 @@ def test_radius_is_where_the_normal_mixture_reaches_the_level():
     assert ratio == pytest.approx(1 / level)
 
 
-def test_levels_of_all_days_add_up_to_the_error_rate():
-    assert sum(spend_on_day(0.05, day) for day in range(100_000)) == pytest.approx(0.05, rel=1e-4)
+def test_evidence_is_the_likelihood_ratio_averaged_over_half_a_normal_distribution():
+    variance, mixture = 0.02, 0.06
+    for rise in (-0.3, 0.0, 0.1, 0.5):
+
+        def average(change, rise=rise):
+            ratio = norm.pdf(rise, change, np.sqrt(variance)) / norm.pdf(rise, 0, np.sqrt(variance))
+            return 2 * norm.pdf(change, 0, np.sqrt(mixture)) * ratio
+
+        found = float(find_evidence(np.array(rise), np.array(variance), np.array(mixture)))
+        assert np.exp(found) == pytest.approx(quad(average, 0, 5)[0])
+
+
+def test_evidence_of_no_change_is_one_on_average():
+    variance, mixture = 0.02, 0.06
+    rises = np.linspace(-2, 2, 100_001)
+    ratios = np.exp(find_evidence(rises, np.array(variance), np.array(mixture)))
+    assert float((ratios * norm.pdf(rises, 0, np.sqrt(variance))).sum() * (rises[1] - rises[0])) == pytest.approx(1)
+
+
+def test_shares_of_all_days_add_up_to_one():
+    assert sum(share_of_day(day) for day in range(100_000)) == pytest.approx(1, rel=1e-4)
 
 
 def test_conversations_weigh_the_inverse_of_their_probability():
@@ -65,15 +87,16 @@ def test_a_season_is_no_difference():
     reference = draw_days(random, 14, season=0.5).sum(axis=0)
     # Three days at the high end of the season alone.
     live = draw_days(random, 3, first=4, season=0.5).sum(axis=0)
-    found = compare_stream(reference, live, level=0.05, width=4)
-    assert abs(float(found.difference)) < float(found.radius) < 0.5
+    found = compare_stream(reference, live, width=4)
+    assert abs(float(found.difference)) < float(found.radius(0.05)) < 0.5
 
 
 def test_slots_without_reference_say_nothing():
     random = np.random.default_rng(1)
     reference = draw_days(random, 5).sum(axis=0)
-    found = compare_stream(reference, draw_days(random, 2, first=5).sum(axis=0), level=0.05, width=4)
-    assert np.isinf(found.radius)
+    found = compare_stream(reference, draw_days(random, 2, first=5).sum(axis=0), width=4)
+    assert np.isinf(found.radius(0.05))
+    assert found.evidence(-1) == -np.inf
     assert found.units == 0
 
 

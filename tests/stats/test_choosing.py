@@ -8,7 +8,7 @@ from saiten_server.stats.choosing import (
     MOST_COST,
     cap,
     combine_spreads,
-    draw,
+    draw_items,
     find_probabilities,
     stratify,
     weigh_items,
@@ -23,7 +23,7 @@ def simulate(probabilities, clusters) -> np.ndarray:
     generator, size = np.random.default_rng(1), round(probabilities.sum())
     counts = np.zeros(len(probabilities))
     for _ in range(RUNS):
-        drawn = draw(probabilities, clusters, generator)
+        drawn = draw_items(probabilities, clusters, generator)
         assert len(drawn) == len(set(drawn.tolist())) == size
         counts[drawn] += 1
     return counts / RUNS
@@ -43,7 +43,7 @@ def test_items_are_drawn_as_often_as_stated(dialogues: int) -> None:
 def test_a_dialogue_gives_no_more_than_its_share() -> None:
     clusters = np.repeat(np.arange(10), 4)
     for seed in range(200):
-        drawn = draw(np.full(40, 0.25), clusters, np.random.default_rng(seed))
+        drawn = draw_items(np.full(40, 0.25), clusters, np.random.default_rng(seed))
         assert np.bincount(clusters[drawn], minlength=10).tolist() == [1] * 10
 
 
@@ -61,7 +61,7 @@ def test_the_floor_bounds_what_a_useless_signal_costs() -> None:
 
 def test_all_are_drawn_where_no_fewer_are_asked_for() -> None:
     assert cap(np.arange(1.0, 6.0), 5).tolist() == cap(np.arange(1.0, 6.0), 9).tolist() == [1.0] * 5
-    assert sorted(draw(np.ones(5), np.arange(5), np.random.default_rng(1)).tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(draw_items(np.ones(5), np.arange(5), np.random.default_rng(1)).tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_signals_add_up_and_a_missing_one_counts_as_the_average() -> None:
@@ -91,7 +91,7 @@ def test_weights_undo_the_choice_as_an_independent_calculation_has_it() -> None:
     scores, spread = generator.normal(3, 1, 400), generator.uniform(0.1, 1, 400)
     people = scores - 0.4 + spread * generator.standard_normal(400)
     probabilities = find_probabilities(spread, 80)
-    drawn = draw(probabilities, np.arange(400), generator)
+    drawn = draw_items(probabilities, np.arange(400), generator)
     rated = np.full(400, np.nan)
     rated[drawn] = people[drawn]
     weights = weigh_items(probabilities[drawn], np.zeros(80, dtype=np.int64), drawn, 400)

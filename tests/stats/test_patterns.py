@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
 
 from saiten.core.messages import Message
 from saiten_server.core.reports import Correlations
@@ -25,7 +26,7 @@ def expand(results: list[tuple[float | None, ...]]) -> Correlations:
 
 
 def count(results: list[tuple[float | None, ...]]) -> list[Pattern]:
-    return list(Counter(results).items())
+    return [(values, count, None) for values, count in Counter(results).items()]
 
 
 @given(RESULTS, st.integers(1, 4))
@@ -39,7 +40,7 @@ def test_the_matrices_are_those_of_the_results_one_by_one(results, times):
 
 def test_one_known_figure():
     # Ten results at (1, 1), ten at (2, 3) and one at (2, 1), by hand: r of the 21 pairs.
-    patterns: list[Pattern] = [((1.0, 1.0), 10), ((2.0, 3.0), 10), ((2.0, 1.0), 1)]
+    patterns: list[Pattern] = [((1.0, 1.0), 10, None), ((2.0, 3.0), 10, None), ((2.0, 1.0), 1, None)]
     x, y = np.repeat([1, 2, 2], [10, 10, 1]), np.repeat([1, 3, 1], [10, 10, 1])
     found = correlate_patterns(("a", "b"), patterns)
     assert found.pearson["a"]["b"] == pytest.approx(np.corrcoef(x, y)[0, 1])
@@ -47,7 +48,11 @@ def test_one_known_figure():
 
 
 def test_what_cannot_be_had_says_why_and_rounding_is_no_difference():
-    patterns: list[Pattern] = [((0.1 + 0.2, 1.0, None), 3), ((0.3, 2.0, None), 3), ((0.3, None, 1.0), 2)]
+    patterns: list[Pattern] = [
+        ((0.1 + 0.2, 1.0, None), 3, None),
+        ((0.3, 2.0, None), 3, None),
+        ((0.3, None, 1.0), 2, None),
+    ]
     found = correlate_patterns(NAMES, patterns)
     assert found.undefined["warmth"] == {
         "warmth": Message("ratings-of-equal", name="warmth"),
@@ -61,7 +66,24 @@ def test_what_cannot_be_had_says_why_and_rounding_is_no_difference():
 
 
 def test_combinations_that_no_result_has_do_not_count():
-    assert correlate_patterns(("a",), [((1.0,), 5), ((2.0,), 0)]).undefined == {
+    assert correlate_patterns(("a",), [((1.0,), 5, None), ((2.0,), 0, None)]).undefined == {
         "a": {"a": Message("ratings-of-equal", name="a")}
     }
     assert correlate_patterns(("a",), []).n == {"a": {"a": 0}}
+
+
+def test_weights_are_as_so_many_results_each():
+    """A result of weight 3 counts as three: the reference is scipy over the results repeated."""
+    random = np.random.default_rng(3)
+    x, y, weights = random.integers(1, 6, 40), random.integers(1, 6, 40), random.integers(1, 11, 40)
+    y = np.where(random.random(40) < 0.6, x, y)
+    patterns: list[Pattern] = [((a, b), 1, float(w)) for a, b, w in zip(x, y, weights, strict=True)]
+    found = correlate_patterns(("a", "b"), patterns)
+    whole = np.repeat(x, weights), np.repeat(y, weights)
+    assert found.n["a"]["b"] == 40
+    assert found.pearson["a"]["b"] == pytest.approx(pearsonr(*whole).statistic)
+    assert found.spearman["a"]["b"] == pytest.approx(spearmanr(*whole).statistic)
+    columns = {"a": x.astype(float), "b": y.astype(float)}
+    again = correlate_aspects(columns, weights / weights.mean())
+    assert again.spearman["a"]["b"] == pytest.approx(found.spearman["a"]["b"])
+    assert again.pearson["a"]["b"] == pytest.approx(found.pearson["a"]["b"])

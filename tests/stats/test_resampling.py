@@ -10,13 +10,13 @@ from scipy import stats
 from saiten.core.messages import Message
 from saiten_server.stats import resampling
 from saiten_server.stats.observations import number_first
-from saiten_server.stats.resampling import ResampledRanks, draw, interval_of
+from saiten_server.stats.resampling import ResampledRanks, draw_clusters, interval_of
 
 
 def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
     cluster = number_first(np.array([7, 7, 7, 4, 9, 9]))
     assert cluster.tolist() == [0, 0, 0, 1, 2, 2]
-    (counts,) = draw(cluster, 200, 0)
+    (counts,) = draw_clusters(cluster, 200, 0)
     assert (counts[:, 0] == counts[:, 1]).all()
     assert (counts[:, 0] == counts[:, 2]).all()
     assert (counts[:, 4] == counts[:, 5]).all()
@@ -26,19 +26,19 @@ def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
 
 def test_the_same_seed_draws_the_same_also_in_parts(monkeypatch):
     items = np.arange(10)
-    (whole,) = draw(items, 7, 3)
+    (whole,) = draw_clusters(items, 7, 3)
     monkeypatch.setattr(resampling, "CELLS", 30)
-    parts = list(draw(items, 7, 3))
+    parts = list(draw_clusters(items, 7, 3))
     assert [part.shape for part in parts] == [(3, 10), (3, 10), (1, 10)]
     assert np.array_equal(np.concatenate(parts), whole)
-    assert not np.array_equal(parts[0], next(draw(items, 7, 4)))
-    assert not np.array_equal(next(draw(items, 7, (3, 0))), next(draw(items, 7, (3, 1))))
+    assert not np.array_equal(parts[0], next(draw_clusters(items, 7, 4)))
+    assert not np.array_equal(next(draw_clusters(items, 7, (3, 0))), next(draw_clusters(items, 7, (3, 1))))
 
 
 @settings(deadline=None)
 @given(arrays(np.float64, 8, elements=st.sampled_from([1, 2, 3])))
 def test_ranks_of_resamples_need_no_sorting(values):
-    (counts,) = draw(np.arange(8), 5, 0)
+    (counts,) = draw_clusters(np.arange(8), 5, 0)
     for row, ranks in zip(counts, ResampledRanks(values).of(counts), strict=True):
         assert np.repeat(ranks, row).tolist() == stats.rankdata(np.repeat(values, row)).tolist()
 

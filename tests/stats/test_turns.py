@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import CensoredData, ecdf
 
-from saiten_server.stats.turns import ConversationTurns, estimate_survival, read_turns
+from saiten_server.stats.turns import ConversationTurns, estimate_survival, read_turns, weigh_survival
 
 
 @pytest.mark.filterwarnings("ignore:The confidence interval is undefined:RuntimeWarning")
@@ -85,3 +85,41 @@ def test_rates_first_faults_and_change() -> None:
     clean = read_turns([ConversationTurns(3, [])] * 4)
     assert {step.interval for step in clean.survival} == {None}
     assert (clean.median, clean.change.interval) == (None, None)
+
+
+def test_equal_weights_are_none() -> None:
+    draw = np.random.default_rng(5)
+    talks = [ConversationTurns(int(draw.integers(2, 9)), [1] if draw.random() < 0.4 else []) for _ in range(50)]
+    assert read_turns([talk._replace(probability=0.3) for talk in talks]) == read_turns(talks)
+
+
+def test_weighted_turns_are_those_of_so_many_conversations() -> None:
+    """A conversation of weight 3 counts as three in every figure; how many there are stays."""
+    draw = np.random.default_rng(6)
+    talks = [ConversationTurns(int(draw.integers(2, 9)), [1] if draw.random() < 0.4 else []) for _ in range(60)]
+    weights = draw.integers(1, 5, 60)
+    found = read_turns([talk._replace(probability=1 / int(w)) for talk, w in zip(talks, weights, strict=True)])
+    whole = read_turns([talk for talk, w in zip(talks, weights, strict=True) for _ in range(w)])
+    assert [one.rate for one in found.rates] == pytest.approx([one.rate for one in whole.rates])
+    assert [one.share for one in found.survival] == pytest.approx([one.share for one in whole.survival])
+    assert found.change.mean == pytest.approx(whole.change.mean)
+    assert found.conversations == 60
+    assert found.survival[0].at_risk == 60
+
+
+def test_the_weighted_interval_is_greenwoods_where_weights_are_equal_and_covers_where_they_are_not() -> None:
+    draw = np.random.default_rng(8)
+    fault, end = draw.geometric(0.1, 400), draw.integers(1, 20, 400)
+    ends, failed = np.minimum(fault, end), fault <= end
+    plain, weighed = estimate_survival(ends, failed)[5], weigh_survival(ends, failed, np.ones(400))[5]
+    assert weighed.share == pytest.approx(plain.share)
+    assert weighed.interval == pytest.approx(plain.interval, abs=1e-3)
+    rates, weights = np.repeat([0.2, 0.05], 40), np.repeat([1.0, 10.0], 40)
+    truth = (0.8**6 + 10 * 0.95**6) / 11
+    held = 0
+    for _ in range(400):
+        fault, end = draw.geometric(rates), draw.integers(6, 16, 80)
+        step = weigh_survival(np.minimum(fault, end), fault <= end, weights)[5]
+        assert step.interval is not None
+        held += step.interval[0] <= truth <= step.interval[1]
+    assert held / 400 >= 0.92

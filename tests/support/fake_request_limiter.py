@@ -4,7 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from saiten_server.platform.request_windows import RateLimitDecision
+from saiten_server.platform.request_limits import RateLimitDecision
 
 WINDOW_SECONDS = 60
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from saiten_server.core.evaluation import Usage
-from saiten_server.platform.telemetry import FlowFigures, Outcome, Span, Telemetry
+from saiten_server.platform.telemetry import CacheOutcome, FlowFigures, Span, Telemetry
 
 
 class FakeSpan(Span):
@@ -21,7 +21,7 @@ class FakeTelemetry(Telemetry):
         self.told: list[tuple[str, ...]] = []
         self.spans: list[FakeSpan] = []
 
-    def cache(self, call: str, outcome: Outcome) -> None:
+    def cache(self, call: str, outcome: CacheOutcome) -> None:
         self.told.append(("cache", call, outcome))
 
     def left_to_others(self) -> None:

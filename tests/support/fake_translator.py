@@ -5,6 +5,7 @@ from saiten_server.core.errors import LanguageNotSupported, UpstreamError
 from saiten_server.core.evaluation import Translation
 from saiten_server.providers.ports import RequestScope, Translated
 from tests.support.fake_deepl import pretend
+from tests.support.faults import words
 
 
 class FakeTranslator:
@@ -20,7 +21,7 @@ class FakeTranslator:
 
     async def translate(self, dialogue: Dialogue, source_language: str, scope: RequestScope) -> Translated:
         if source_language not in ("ja", "ko"):
-            raise LanguageNotSupported(f"{source_language!r} is not translated.")
+            raise LanguageNotSupported(words(f"{source_language!r} is not translated."))
         if self.closed:
             raise RuntimeError("the translator is closed")
         self.asked.append((dialogue, source_language))

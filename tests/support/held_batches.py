@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.batch import BatchOptions, Candidate, Entry
 from saiten_server.platform.sql.engine import write
 from saiten_server.platform.sql.tables import batches
-from saiten_server.runs.store.batches import COUNTED
+from saiten_server.runs.store.batches import STARTING_AT_ZERO
 from saiten_server.runs.work import ChunkJob
 
-COUNTS = (*COUNTED, "dearest_usd")
+COUNTS = (*STARTING_AT_ZERO, "dearest_usd")
 
 
 @dataclass

@@ -44,6 +44,7 @@ def make_rows(kind: str, count: int = 60, *, seed: int = 0, drop: float = 0.0) -
 def make_row(kind: str, rubric: Rubric, number: int, draw: random.Random, drop: float) -> ScoredRow:
     item, candidate = (number // 3, number % 3) if kind == "candidates" else (number, None)
     cluster = digest(["talk", number // 4])[:16] if kind == "clusters" and number % 10 else None
+    cluster = digest(["item", item])[:16] if kind == "candidates" else cluster
     entry = Entry(position=number, item=f"item-{item}", candidate=candidate, cluster=cluster)
     key = digest([kind, number, rubric.digest])
     if number % 17 == 5:

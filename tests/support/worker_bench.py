@@ -35,6 +35,7 @@ from tests.support.fake_judge import FakeJudge
 from tests.support.fake_rubrics import FakeRubrics
 from tests.support.fake_speech import FakeSpeech
 from tests.support.fake_telemetry import FakeTelemetry
+from tests.support.faults import words
 from tests.support.small_rubrics import joint_rubric
 
 RUBRIC = joint_rubric()
@@ -178,7 +179,7 @@ class WatchedStore(BatchStore):
 
     def _check(self) -> None:
         if self.away:
-            raise StoreUnavailable("the store cannot be reached")
+            raise StoreUnavailable(words("the store cannot be reached"))
 
     async def claim(self, job: ChunkJob, owner: str, lease_seconds: float, begun: int = 0, **how: Any) -> Work | None:
         self._check()

@@ -88,11 +88,13 @@ def compare_anchors(
     return found, PooledDrift(p_shift=p_shift, p_changed=p_changed, moved=enough and min(p_shift, p_changed) < alpha)
 
 
-Pair = tuple[list[tuple[int | None, ...]], list[tuple[int | None, ...]]]
+AnchorRuns = tuple[list[tuple[int | None, ...]], list[tuple[int | None, ...]]]
 """One anchor: the stored runs by aspect, and those of now."""
 
 
-def pair_runs(then: Mapping[str, Runs], now: Mapping[str, Runs], aspects: Sequence[str], anchor: str) -> Pair | None:
+def pair_runs(
+    then: Mapping[str, Runs], now: Mapping[str, Runs], aspects: Sequence[str], anchor: str
+) -> AnchorRuns | None:
     """The anchor's runs, as many for each aspect; None where it was not asked for both times."""
     before = [then[name].get(anchor, ()) for name in aspects]
     after = [now.get(name, {}).get(anchor, ()) for name in aspects]
@@ -127,7 +129,7 @@ class ExchangeTest:
         self.changes = [float(one) for one in changes]
 
 
-def exchange_runs(pairs: Sequence[Pair], generator: np.random.Generator) -> ExchangeTest:
+def exchange_runs(pairs: Sequence[AnchorRuns], generator: np.random.Generator) -> ExchangeTest:
     """Lets the runs of now and the stored ones of every anchor change places, `DRAWS` times."""
     tables = [tabulate_splits(before, after, generator) for before, after in pairs]
     # An aspect's shift counts in units of its own spread under exchange, so that a wavering aspect does not outweigh.

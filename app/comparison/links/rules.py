@@ -75,11 +75,8 @@ class JudgePairs:
         return int(self.clusters.max()) + 1 if len(self.clusters) else 0
 
 
-def link_judges(
-    pairs: JudgePairs, *, method: LinkMethod | None = None, draws: int = DRAWS, seed: int = 0
-) -> tuple[AspectLink, Floats | None]:
-    """The link of an aspect, and the tables of the resamples, shape (draws, levels); None where it is refused. The same
-    seed gives the same."""
+def link_judges(pairs: JudgePairs, *, method: LinkMethod | None = None) -> tuple[AspectLink, Floats | None]:
+    """The link of an aspect, and the tables of the resamples, shape (draws, levels); None where it is refused."""
     chosen: LinkMethod = method or ("equipercentile" if len(pairs.levels) >= FINE_LEVELS else "linear")
     told = AspectLink(
         state="refused", reason=None, method=chosen, n=len(pairs.old), clusters=pairs.units, correlation=None
@@ -89,7 +86,7 @@ def link_judges(
         return told.model_copy(update={"reason": obstacle}), None
     moments, shares = describe_clusters(pairs)
     whole = moments.sum(axis=0, keepdims=True)
-    drawn_moments, drawn_shares = resample(moments, shares, draws, seed)
+    drawn_moments, drawn_shares = resample(moments, shares)
     plain, corrected, repeats = correlate_judges(whole)
     told = told.model_copy(update={"correlation": round(float(plain[0]), 6)})
     several = pairs.noise is not None
@@ -196,13 +193,13 @@ def share_levels(places: Floats, levels: int) -> Floats:
     return shares
 
 
-def resample(moments: Floats, shares: Floats, draws: int, seed: int) -> tuple[Floats, Floats]:
+def resample(moments: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """The sums of each resample of dialogues, shapes (draws, 8) and (draws, 2 · levels)."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     units, found = len(moments), []
     at_once = max(1, CELLS // units)
-    for start in range(0, draws, at_once):
-        rows = min(at_once, draws - start)
+    for start in range(0, DRAWS, at_once):
+        rows = min(at_once, DRAWS - start)
         drawn = generator.integers(0, units, size=(rows, units)) + np.arange(rows)[:, None] * units
         counts = np.bincount(drawn.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
         found.append((counts @ moments, counts @ shares))

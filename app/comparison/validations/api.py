@@ -23,7 +23,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries
 from saiten_server.platform.web.openapi import EXAMPLE, PROBLEMS, form, lines, reads
-from saiten_server.ratings.bodies import HUMAN, parse_ratings
+from saiten_server.ratings.requests import HUMAN, parse_ratings
 from saiten_server.ratings.values import HumanRating, locate_fault
 from saiten_server.runs.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
 

@@ -21,9 +21,10 @@ from saiten_server.core.reports import (
     HierarchyReport,
 )
 from saiten_server.core.rubric import Rubric
+from saiten_server.explorer.cases import state_of
 from saiten_server.explorer.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
 from saiten_server.explorer.pages.run import make_cell
-from saiten_server.explorer.pages.run_values import is_missing, paint, state_of
+from saiten_server.explorer.pages.run_values import is_missing, paint
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import Speech, mark, query, speech_of

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from saiten_server.core.batch import Batch
 from saiten_server.core.conversation import ANY_CODE, FINDING, JUDGED, RULES, Finding, Turn
 from saiten_server.core.rubric import Aspect, Rubric
+from saiten_server.explorer.cases import state_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.platform.charts.histogram import HistogramLabels, build_histogram
 from saiten_server.platform.computations import PendingComputation
@@ -139,7 +140,7 @@ async def gather_findings(
     code = asked if asked in choices else choices[0]
     order = order if order in ORDERS else "weight"
     shown = TurnFigures(rows, code, choices, fixes=list_fixes(summary, speech, order), order=order)
-    key = ("turns", run_values.state_of(batch), code)
+    key = ("turns", state_of(batch), code)
     reading = await container.dashboard.computations.get(
         project, key, lambda: compute_reading(container, project, batch.id, code)
     )
@@ -160,11 +161,11 @@ async def compute_reading(container: Container, project: str, batch_id: str, cod
 
     talks = []
     async for frame in read_frames(container.batches.store, project, batch_id):
-        for number in frame.fault.tolist():
+        for number, probability in zip(frame.fault.tolist(), frame.probability.tolist(), strict=True):
             faulty = frame.faults[number]
             turns = faulty and faulty.turns_of(code)
             if faulty is not None and turns is not None:
-                talks.append(ConversationTurns(faulty.system_turns, turns))
+                talks.append(ConversationTurns(faulty.system_turns, turns, probability))
     return await asyncio.to_thread(read_turns, talks)
 
 

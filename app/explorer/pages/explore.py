@@ -22,7 +22,14 @@ from saiten_server.explorer.pages.exploration import (
     read_exploration,
     translate,
 )
-from saiten_server.explorer.pages.items import ItemColumn, ItemLine, ItemList, list_columns, read_items, show_columns
+from saiten_server.explorer.pages.items import (
+    ItemColumn,
+    ItemLine,
+    ItemList,
+    list_item_columns,
+    read_items,
+    show_columns,
+)
 from saiten_server.explorer.pages.verdict import give_verdict
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
@@ -113,7 +120,7 @@ async def read_asked(request: Request, container: Container, project: str) -> As
     names = name_measures(rubric, speech_of(request)) if rubric else {}
     columns: Sequence[ItemColumn] = ()
     if len(picked) == 1:
-        columns = list_columns(await container.dashboard.browser.measures(project, picked[0].id), rubric)
+        columns = list_item_columns(await container.dashboard.browser.measures(project, picked[0].id), rubric)
         names = {column.measure: names.get(column.measure, column.measure) for column in columns}
     usual = find_usual([*names], rubric) if columns else None
     state = read_exploration(asked, [*names], [batch.id for batch in picked], usual)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,6 +12,7 @@ from starlette.responses import StreamingResponse
 
 from saiten.core.spreadsheet import Cell, write_rows
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.model import COMPACT
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.pages.cases import CaseView
 from saiten_server.explorer.pages.explore import (
@@ -45,8 +45,6 @@ MOST_REPORTED = 100
 """Cases of a report."""
 
 T = TypeVar("T")
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def read_open(request: Request, container: Container, project: str) -> AskedCases:

@@ -17,6 +17,7 @@ from saiten_server.core.conversation import texts_of_conversation
 from saiten_server.core.dialogue import Dialogue, Utterance, responder_of
 from saiten_server.core.errors import NotFound
 from saiten_server.core.evaluation import (
+    ADOPTED,
     AspectResult,
     CallTrace,
     ConversationRequest,
@@ -39,6 +40,8 @@ from saiten_server.explorer.pages.exploration import (
     read_address_number,
     read_exploration,
 )
+from saiten_server.offline.service import AdoptionService
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query
 from saiten_server.platform.web.page import (
@@ -50,7 +53,6 @@ from saiten_server.platform.web.page import (
     render,
     toggle_invisible,
 )
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.ratings.service import RatingService
 from saiten_server.ratings.values import RatingFilter, StoredRating
 from saiten_server.runs.names import system_of
@@ -85,13 +87,15 @@ async def show_item(
         if position >= batch.counts.total or batch.status in ENDED_STATUSES:
             raise NotFound(Message("position-not-found"))
         return show_pending(request, batch)
-    result = (await container.dashboard.browser.read(project, batch_id, [position])).get(position)
+    found = await container.dashboard.browser.read(project, batch_id, [position])
+    result = (await container.find(AdoptionService).texts.fill(project, batch, found)).get(position)
     if result is None:
         raise NotFound(Message("item-gone"))
     names = ResponseNames(result.id, batch, result.entry, result.system)
     ratings = await find_ratings(container.ratings.service, project, names)
     back = f"{place.state.address(number=place.at // LINES + 1)}#at-{position}"
     more = {"batch": batch, "place": place, "entry": result.entry, "failure": result.failure, "back": back}
+    more["untold"] = result.untold
     shown = ShownResponse(result.evaluation, result.trace, result.candidate, batch.rubric_name, ratings)
     return await render_item(request, container, project, shown, **more)
 
@@ -112,7 +116,7 @@ async def show_evaluation(request: Request, container: Serving, project: Project
             context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
         )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
-    none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
+    none = dict.fromkeys(("batch", "place", "entry", "failure", "back", "untold"))
     shown = ShownResponse(record.evaluation, record.trace, candidate, rubric_name_of(record.evaluation), ratings)
     return await render_item(request, container, project, shown, **none)
 
@@ -209,13 +213,14 @@ async def render_item(
         translation=translation,
         references=candidate.reference or (),
         metadata=candidate.metadata,
+        may_write=may_write(request),
         gone=kind_of_text(candidate.response),
         expected=known.source_language if known else "en",
         ratings=ratings,
         rated_aspects=list(dict.fromkeys(name for view in ratings for name in view.ratings)),
         digits=digits_of,
         toggle_invisible=toggle_invisible(request),
-        edit=query("/try", **{"from": evaluation.id}) if evaluation and candidate.conversation is None else None,
+        edit=query("/try", **{"from": evaluation.id}) if evaluation and is_editable(evaluation, candidate) else None,
         askable=evaluation is not None
         and may_write(request)
         and is_explainable(evaluation, candidate.response, container.scoring.context.judge.kind),
@@ -226,6 +231,11 @@ async def render_item(
         **describe_item_ratings(evaluation, container),
         **more,
     )
+
+
+def is_editable(evaluation: Evaluation, candidate: Candidate) -> bool:
+    """Whether it can be edited and scored again: a response whose text is stored here."""
+    return candidate.conversation is None and ADOPTED not in evaluation.codes
 
 
 def quote_warned(candidate: Candidate, evaluation: Evaluation | None) -> dict[int, list[str]]:

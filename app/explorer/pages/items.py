@@ -73,7 +73,7 @@ class ItemCell(NamedTuple):
         return 2 if computed or (self.value or 0.0) % 1 else 0
 
 
-def list_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemColumn]:
+def list_item_columns(measures: Sequence[str], rubric: Rubric | None) -> list[ItemColumn]:
     """The run's measures: aspects in the rubric's order, each with its blended value behind it, then composites."""
     aspects = {aspect.id: aspect for aspect in rubric.aspects} if rubric else {}
     ranges = {composite.id: range_of(composite, rubric) for composite in rubric.composites} if rubric else {}

@@ -13,6 +13,7 @@ from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.reports import CorrectedFigure, Interval
 from saiten_server.core.rubric import Rubric, range_of
+from saiten_server.explorer.cases import state_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.trend import ways_of
 from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
@@ -149,7 +150,7 @@ async def rank_runs(
     wait_seconds: float | None = TURN_WAIT_SECONDS,
 ) -> Leaderboard | PendingComputation:
     """The places, once they are computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`."""
-    key = ("leaderboard", *map(run_values.state_of, runs), rubric.digest, rated)
+    key = ("leaderboard", *map(state_of, runs), rubric.digest, rated)
     ids = [run.id for run in runs]
     return await container.dashboard.computations.get(
         project, key, lambda: container.comparison.rank(project, ids), wait_seconds=wait_seconds

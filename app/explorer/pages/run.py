@@ -19,6 +19,7 @@ from saiten_server.core.reliability import FEWEST_ITEMS, Reliability
 from saiten_server.core.reports import CorrectedAspect, CorrectedReport, Correlations
 from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.core.signature import read_signature
+from saiten_server.explorer.cases import state_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.conversation import gather_findings
 from saiten_server.explorer.pages.run_values import paint
@@ -173,7 +174,7 @@ async def correct(
     if not await service.ratings.of_batch(project, batch.id, after=-1, limit=1):
         return None
     excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
-    key = ("corrected", run_values.state_of(batch), rubric.digest, await service.mark_ratings(project), excluded)
+    key = ("corrected", state_of(batch), rubric.digest, await service.mark_ratings(project), excluded)
 
     async def work() -> CorrectedReport | None:
         try:
@@ -513,7 +514,9 @@ def make_cell(found: Correlations, coefficient: str, row: str, column: str) -> C
     return CorrelationCell(value, reason, shade)
 
 
-def correlate_results(names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int]]) -> Correlations:
+def correlate_results(
+    names: Sequence[str], patterns: Sequence[tuple[tuple[float | None, ...], int, float | None]]
+) -> Correlations:
     """Correlations between aspects, from patterns of ratings with their counts. It loads numpy and scipy,
     which takes a second, so run it in a thread."""
     from saiten_server.stats.correlation import correlate_patterns

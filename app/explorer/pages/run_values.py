@@ -11,6 +11,7 @@ from saiten_server.comparison.links.values import StoredLink
 from saiten_server.comparison.service import Examination
 from saiten_server.core.batch import ENDED_STATUSES, Batch, BatchFilter
 from saiten_server.core.rubric import Rubric
+from saiten_server.explorer.cases import state_of
 from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.web.language import Speech, mark
 from saiten_server.runs.names import line_of, system_of
@@ -93,13 +94,6 @@ async def examine(
         ),
         wait_seconds=wait_seconds,
     )
-
-
-def state_of(batch: Batch) -> tuple[object, ...]:
-    """A value that changes whenever the run's results do."""
-    counts = batch.counts
-    results = (counts.total, counts.scored, counts.partial, counts.failed, counts.expired)
-    return (batch.id, batch.status, batch.finished_at, *results)
 
 
 CHART_WAIT_SECONDS = 0.15

@@ -20,6 +20,7 @@ from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.signature import read_comparable
+from saiten_server.explorer.cases import state_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.run_values import paint
 from saiten_server.explorer.trend_chart import (
@@ -219,7 +220,7 @@ async def find_trend(
     batches = await container.batches.list(project, wanted, after=None, limit=view.most)
     if len(batches) < 2:
         return None
-    key = ("trend", batch.rubric, *map(run_values.state_of, batches))
+    key = ("trend", batch.rubric, *map(state_of, batches))
     summaries = await container.dashboard.computations.get(
         project, key, lambda: container.batches.summaries(project, batches), wait_seconds=TREND_WAIT_SECONDS
     )

@@ -1,18 +1,20 @@
-"""Sends what waits. A sink that does not answer is left alone for longer each time; it holds up nothing else."""
+"""Sends what waits. A sink that does not answer holds up no other, and is left alone for longer each time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from saiten_server.core.errors import SaitenError, StoreError
-from saiten_server.monitors.sinks.store import LONGEST_PAUSE, OutboxStore, WaitingItem
+from saiten_server.monitors.sinks.store import LONGEST_PAUSE, Backlog, OutboxStore, SinkPlace, WaitingItem
 from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys
 from saiten_server.monitors.sinks.writing import SinkCall, write_alarm, write_scores
+from saiten_server.platform.tasks import surviving
 from saiten_server.platform.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -21,10 +23,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten.monitors")
 
 ROUND_SECONDS = 1.0
-AT_ONCE = 16
-"""What is sent side by side."""
+AT_ONCE = 8
+"""What is sent to one sink side by side."""
+
+SERVICE_SINKS = 8
+"""Sinks of one service, which is what the operator lists, that have their turn at the same time."""
+
+TURN_SECONDS = 10.0
+"""How long one sink has its turn while others of its service may wait for theirs."""
 
 TIMEOUT_SECONDS = 10.0
+MOST_ANSWER_BYTES = 65_536
+"""Of an answer, which is read only so that its connection can be used again."""
 
 REFUSED = frozenset({400, 404, 405, 409, 410, 413, 415, 422})
 """Statuses by which a sink says that it will never take this."""
@@ -41,7 +51,8 @@ class Unanswered(Exception):
 
 @dataclass(kw_only=True, eq=False)
 class Sender:
-    """Sends what waits for all sinks, until cancelled. Several processes may do so at once."""
+    """Sends what waits for all sinks, until cancelled. Several processes may do so at once. Each sink has its turns in
+    a task of its own, so that none waits for the answer of another."""
 
     outbox: OutboxStore
     keys: SinkKeys
@@ -49,34 +60,55 @@ class Sender:
     now: Callable[[], datetime]
     telemetry: Telemetry
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    _turns: dict[SinkPlace, str | None] = field(default_factory=dict, init=False)
+    """The sinks that have their turn, with the service of each."""
+
+    _last: dict[SinkPlace, float] = field(default_factory=dict, init=False)
+    """When each sink that still waits last began a turn."""
 
     async def run(self) -> None:
         """Looks once a second. What a failure leaves undone, the next look finds."""
         client: httpx.AsyncClient | None = None
         try:
-            while True:
-                more = False
-                try:
-                    waiting = await self.outbox.backlog()
-                    self.telemetry.outbox(waiting)
-                    if waiting:
-                        client = client or self.open_client()
-                        more = await self.send_due(client) == AT_ONCE
-                except StoreError as error:
-                    logger.warning("sinks wait for the store: %s", error.loggable, extra={"code": error.code})
-                except Exception:
-                    # Something unreadable, for example, must not end the worker of batches too.
-                    logger.exception("unexpected error", extra={"code": SaitenError.code})
-                await self.sleep(0 if more else ROUND_SECONDS)
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    with surviving(logger, "sinks"):
+                        waiting = await self.outbox.backlog(self.now())
+                        self.telemetry.outbox(sum(one.count for one in waiting))
+                        if waiting:
+                            client = client or self.open_client()
+                            self.begin_turns(client, group, waiting)
+                    await self.sleep(ROUND_SECONDS)
         finally:
             if client is not None:
                 await client.aclose()
 
-    async def send_due(self, client: httpx.AsyncClient) -> int:
-        """Sends what is due; returns how much that was."""
-        due = await self.outbox.take(self.now(), AT_ONCE)
-        await asyncio.gather(*(self._send(client, one) for one in due))
-        return len(due)
+    def begin_turns(self, client: httpx.AsyncClient, group: asyncio.TaskGroup, waiting: Sequence[Backlog]) -> None:
+        """Begins a turn of each sink that has something due, as far as its service has room: first the sinks whose
+        last turn was longest ago."""
+        due = [one for one in waiting if one.due]
+        self._last = {one.place: self._last.get(one.place, 0.0) for one in waiting}
+        busy = Counter(self._turns.values())
+        for one in sorted(due, key=lambda each: self._last[each.place]):
+            if one.place in self._turns or busy[one.service] >= SERVICE_SINKS:
+                continue
+            busy[one.service] += 1
+            self._turns[one.place], self._last[one.place] = one.service, self.clock()
+            group.create_task(self._have_turn(client, one.place))
+
+    async def _have_turn(self, client: httpx.AsyncClient, place: SinkPlace) -> None:
+        """Sends to one sink until nothing is due there, or its turn is over."""
+        ends_at = self.clock() + TURN_SECONDS
+        try:
+            # What cannot be read, for example, holds up this sink alone.
+            with surviving(logger, "sinks"):
+                while self.clock() < ends_at and (due := await self.outbox.take(place, self.now(), AT_ONCE)):
+                    failures = await asyncio.gather(*(self._send(client, one) for one in due), return_exceptions=True)
+                    for failure in filter(None, failures):
+                        raise failure
+        finally:
+            del self._turns[place]
 
     async def _send(self, client: httpx.AsyncClient, one: WaitingItem) -> None:
         try:
@@ -95,12 +127,15 @@ class Sender:
         if not self.keys.lists(one.sink.url):
             raise Unanswered("not-listed")
         key, sent = self.keys.find(one.sink.url), one.body
-        letter = write_alarm(one.sink, sent, key) if isinstance(sent, SentAlarm) else write_scores(one.sink, sent, key)
+        if isinstance(sent, SentAlarm):
+            letter = await asyncio.to_thread(write_alarm, one.sink, sent, key)
+        else:
+            letter = write_scores(one.sink, sent, key)
         headers = {**letter.headers, "Idempotency-Key": one.id}
         for call in letter.calls:
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
-                    response = await client.post(call.url, json=call.body, headers=headers)
+                    response = await ask(client, "POST", call.url, headers, call.body)
                     is_kept = response.is_success or await has_kept(client, call, headers)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
                 raise Unanswered(name_failure(error)) from None
@@ -115,7 +150,20 @@ class Sender:
 
 async def has_kept(client: httpx.AsyncClient, call: SinkCall, headers: Mapping[str, str]) -> bool:
     """Whether a service that takes nothing twice has this already."""
-    return call.kept_at is not None and (await client.get(call.kept_at, headers=headers)).is_success
+    return call.kept_at is not None and (await ask(client, "GET", call.kept_at, headers)).is_success
+
+
+async def ask(
+    client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str], body: Any = None
+) -> httpx.Response:
+    """The status and headers of the answer. Its body says nothing that is needed, and may have no end."""
+    async with client.stream(method, url, headers=headers, json=body) as response:
+        size = 0
+        async for piece in response.aiter_raw():
+            size += len(piece)
+            if size > MOST_ANSWER_BYTES:
+                break
+        return response
 
 
 def name_failure(error: Exception) -> str:
@@ -134,4 +182,6 @@ def open_client() -> httpx.AsyncClient:
     """A client that follows no redirects, which could lead to a service that the operator has not listed."""
     import httpx
 
-    return httpx.AsyncClient(follow_redirects=False, timeout=TIMEOUT_SECONDS, trust_env=False)
+    # A sink must not wait for a connection because others hold them: what is sent at once is bounded by turns.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE)
+    return httpx.AsyncClient(follow_redirects=False, timeout=TIMEOUT_SECONDS, trust_env=False, limits=limits)

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from saiten_server.monitors.sinks.values import BACKLOG, Outgoing, Sent, key_of_sink
+from saiten_server.monitors.sinks.values import BACKLOG, Outgoing, Sent, key_of_sink, origin_of
 from saiten_server.monitors.store.tables import monitor_outbox, monitor_sinks, monitors
 from saiten_server.monitors.values import MonitorOptions, Sink, SinkState, StoredMonitor
 from saiten_server.platform.sql import engine as db
@@ -28,6 +28,21 @@ LONGEST_PAUSE = timedelta(hours=1)
 
 SENDING = timedelta(seconds=60)
 """How long what a process sends is left to it."""
+
+
+SinkPlace = tuple[str, str]
+"""A monitor's id, and the key of one of its sinks."""
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """How much waits for one sink; `due`: whether some of it may be sent now. `service` is where to, None where the
+    monitor sends there no longer, or nothing is due."""
+
+    place: SinkPlace
+    count: int
+    due: bool
+    service: str | None
 
 
 @dataclass(frozen=True)
@@ -91,36 +106,52 @@ class OutboxStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def take(self, now: datetime, limit: int) -> list[WaitingItem]:
-        """What is due, the oldest first, which is left to the caller for `SENDING`; nothing for sinks that pause, and a
-        single piece for one that failed the last time, to see whether it answers again."""
-        open_ones = or_(sinks.closed_until.is_(None), sinks.closed_until <= now)
+    async def backlog(self, now: datetime) -> list[Backlog]:
+        """What waits, by sink."""
         query = (
-            select(outbox.id, outbox.monitor_id, outbox.sink, outbox.body, monitors.c.options, sinks.failures)
-            .join(monitors, monitors.c.id == outbox.monitor_id)
+            select(outbox.monitor_id, outbox.sink, func.count(), func.min(outbox.due_at), sinks.closed_until)
             .outerjoin(monitor_sinks, (sinks.monitor_id == outbox.monitor_id) & (sinks.sink == outbox.sink))
-            .where(outbox.due_at <= now, open_ones)
-            .order_by(outbox.due_at, outbox.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True, of=monitor_outbox)
+            .group_by(outbox.monitor_id, outbox.sink, sinks.closed_until)
         )
-        async with db.change(self._engine) as connection:
-            rows = (await connection.execute(query)).all()
-            found, orphans, probed = [], [], set[tuple[str, str]]()
-            for row in rows:
-                sink = find_sink(row.options, row.sink)
-                if sink is None:
-                    orphans.append(row.id)
-                elif (place := (row.monitor_id, row.sink)) not in probed:
-                    if row.failures:
-                        probed.add(place)
-                    found.append(WaitingItem(row.id, row.monitor_id, row.sink, sink, SENT.validate_json(row.body)))
-            if orphans:  # the monitor sends there no longer
-                await connection.execute(delete(monitor_outbox).where(outbox.id.in_(orphans)))
-            if found:
-                mine = outbox.id.in_([one.id for one in found])
-                await connection.execute(update(monitor_outbox).where(mine).values(due_at=now + SENDING))
+        rows = await db.fetch(self._engine, query)
+        due = [row[3] <= now and (row.closed_until is None or row.closed_until <= now) for row in rows]
+        named = sorted({row.monitor_id for row, is_due in zip(rows, due, strict=True) if is_due})
+        chosen = select(monitors.c.id, monitors.c.options).where(monitors.c.id.in_(named))
+        options = {row.id: row.options for row in await db.fetch(self._engine, chosen)} if named else {}
+        found = []
+        for row, is_due in zip(rows, due, strict=True):
+            sink = find_sink(options[row.monitor_id], row.sink) if is_due and row.monitor_id in options else None
+            service = None if sink is None else origin_of(sink.url)
+            found.append(Backlog((row.monitor_id, row.sink), int(row[2]), is_due, service))
         return found
+
+    async def take(self, place: SinkPlace, now: datetime, limit: int) -> list[WaitingItem]:
+        """What is due at one sink, the oldest first, which is left to the caller for `SENDING`; nothing while the sink
+        pauses, and a single piece where it failed the last time, to see whether it answers again."""
+        this = (sinks.monitor_id == place[0]) & (sinks.sink == place[1])
+        async with db.change(self._engine) as connection:
+            state = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one_or_none()
+            if state is not None and state.closed_until is not None and state.closed_until > now:
+                return []
+            query = (
+                select(outbox.id, outbox.body, monitors.c.options)
+                .join(monitors, monitors.c.id == outbox.monitor_id)
+                .where(outbox.monitor_id == place[0], outbox.sink == place[1], outbox.due_at <= now)
+                .order_by(outbox.due_at, outbox.id)
+                .limit(1 if state is not None and state.failures else limit)
+                .with_for_update(skip_locked=True, of=monitor_outbox)
+            )
+            rows = (await connection.execute(query)).all()
+            if not rows:
+                return []
+            sink = find_sink(rows[0].options, place[1])
+            if sink is None:  # the monitor sends there no longer
+                orphans = delete(monitor_outbox).where(outbox.monitor_id == place[0], outbox.sink == place[1])
+                await connection.execute(orphans)
+                return []
+            taken = update(monitor_outbox).where(outbox.id.in_([row.id for row in rows]))
+            await connection.execute(taken.values(due_at=now + SENDING))
+        return [WaitingItem(row.id, *place, sink, SENT.validate_json(row.body)) for row in rows]
 
     async def settle(self, one: WaitingItem, *, error: str | None = None) -> None:
         """It was sent, or is given up because of the error."""
@@ -173,10 +204,6 @@ class OutboxStore:
                 )
             )
         return found
-
-    async def backlog(self) -> int:
-        """What waits, of all monitors."""
-        return int(await db.fetch_value(self._engine, select(func.count()).select_from(monitor_outbox)) or 0)
 
 
 def find_sink(options: str, key: str) -> Sink | None:

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from saiten.core.messages import LANGUAGES, Message
+from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
 from saiten_server.core.model import Value, digest
-from saiten_server.monitors.values import FAULTY, Alarm, Monitor, MonitorOptions, Sink
+from saiten_server.monitors.values import Alarm, Monitor, MonitorOptions, Sink
 
 BACKLOG = 10_000
 """What may wait for one sink; beyond that the oldest is given up, and counted."""
@@ -45,12 +45,14 @@ class SentScores(Value):
 
 
 class SentAlarm(Value):
-    """An alarm that was raised, or resolved."""
+    """An alarm that was raised, or resolved. `aspect` is what the rubric calls the measure, by language; empty where it
+    is no aspect."""
 
     event: Literal["raised", "resolved"]
     monitor: str
     name: str
     alarm: Alarm
+    aspect: dict[str, str] = Field(default_factory=dict)
 
 
 Sent = SentScores | SentAlarm
@@ -79,32 +81,15 @@ def address_scores(monitor: Monitor, scores: SentScores) -> list[Outgoing]:
     ]
 
 
-def address_alarm(monitor: Monitor, alarm: Alarm) -> list[Outgoing]:
-    """The alarm for each webhook."""
+def address_alarm(monitor: Monitor, alarm: Alarm, aspect: Mapping[str, str]) -> list[Outgoing]:
+    """The alarm for each webhook, with the name of the aspect that it is about."""
     event: Literal["raised", "resolved"] = "raised" if alarm.resolved_at is None else "resolved"
-    sent = SentAlarm(event=event, monitor=monitor.id, name=monitor.options.name, alarm=alarm)
+    sent = SentAlarm(event=event, monitor=monitor.id, name=monitor.options.name, alarm=alarm, aspect=dict(aspect))
     return [
         Outgoing(digest([key, alarm.id, event]), key, sent)
         for sink in monitor.options.send_to
         if sink.kind == "webhook" and (key := key_of_sink(sink))
     ]
-
-
-def tell_alarm(sent: SentAlarm) -> dict[str, str]:
-    """The alarm in a sentence, by language."""
-    alarm = sent.alarm
-    low, high = alarm.interval or (0.0, 0.0)
-    message = Message(
-        f"alarm-{sent.event}",
-        name=sent.name,
-        measure=Message("measure-faulty-turns") if alarm.measure == FAULTY else alarm.measure,
-        since=alarm.since.date().isoformat(),
-        difference=alarm.difference,
-        low=low,
-        high=high,
-        count=alarm.conversations_compared,
-    )
-    return {language: message.say(language) for language in LANGUAGES}
 
 
 @dataclass(frozen=True)

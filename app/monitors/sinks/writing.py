@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from saiten.core.messages import LANGUAGES, Message
 from saiten_server.core.model import digest
-from saiten_server.monitors.sinks.values import Score, SentAlarm, SentScores, tell_alarm
-from saiten_server.monitors.values import Sink
+from saiten_server.monitors.sinks.values import Score, SentAlarm, SentScores
+from saiten_server.monitors.values import FAULTY, FINDING_MEASURES, Sink
 
 ANNOTATOR = "saiten"
 
@@ -41,6 +42,37 @@ def write_alarm(sink: Sink, sent: SentAlarm, key: str | None) -> Letter:
     texts = tell_alarm(sent)
     body = {"text": "\n".join(texts.values()), "texts": texts, **sent.model_dump(mode="json")}
     return Letter([SinkCall(sink.url, body)], authorize(key))
+
+
+def tell_alarm(sent: SentAlarm) -> dict[str, str]:
+    """The alarm in a sentence, by language."""
+    alarm = sent.alarm
+    low, high = alarm.interval or (0.0, 0.0)
+    said: dict[str, str | float] = {
+        "name": sent.name,
+        "since": alarm.since.date().isoformat(),
+        "difference": alarm.difference,
+        "low": low,
+        "high": high,
+        "count": alarm.conversations_compared,
+    }
+    return {
+        language: Message(f"alarm-{sent.event}", measure=name_measure(sent, language), **said).say(language)
+        for language in LANGUAGES
+    }
+
+
+def name_measure(sent: SentAlarm, language: str) -> str:
+    """What pages call the measure in the language."""
+    from saiten_server.platform.web.language import speech_in  # which loads all catalogues
+
+    measure, speech = sent.alarm.measure, speech_in(language)
+    if measure == FAULTY:
+        return Message("measure-faulty-turns").say(language)
+    if measure in FINDING_MEASURES:
+        finding = speech.term("finding", measure.removeprefix("finding:"))
+        return Message("measure-finding", finding=finding).say(language)
+    return speech.pick(sent.aspect) or measure
 
 
 def authorize(key: str | None) -> dict[str, str]:
@@ -136,7 +168,8 @@ def write_phoenix(base: str, sent: SentScores) -> list[SinkCall]:
         for score in sent.scores
     ]
     kind = "session_annotations" if sent.session is not None else "span_annotations"
-    return [SinkCall(f"{base}/v1/{kind}", {"data": data})]
+    # Only so does Phoenix say that it does not know the session or the span; else it takes what it does not keep.
+    return [SinkCall(f"{base}/v1/{kind}?sync=true", {"data": data})]
 
 
 def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
@@ -146,6 +179,8 @@ def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
     trace = f"tr-{sent.trace_id}"
     place = f"{base}/api/3.0/mlflow/traces/{trace}/assessments"
     source = {"source_type": "LLM_JUDGE", "source_id": ANNOTATOR}
+    # By this MLflow tells what is of the whole session from what is of its trace.
+    session = {} if sent.session is None else {"mlflow.trace.session": sent.session}
     return [
         SinkCall(
             place,
@@ -158,7 +193,7 @@ def write_mlflow(base: str, sent: SentScores) -> list[SinkCall]:
                     "source": source,
                     "feedback": {"value": score.value},
                     "rationale": score.explanation,
-                    "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, "session": sent.session or ""},
+                    "metadata": {"monitor": sent.monitor, "evaluation": sent.evaluation, **session},
                 }
             },
             f"{place}/a-{score.id[:32]}",

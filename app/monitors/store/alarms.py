@@ -49,9 +49,10 @@ seen, state, alarm = t.monitor_conversations.c, t.monitor_states.c, t.monitor_al
 
 @dataclass(frozen=True)
 class Scales:
-    """The lowest and highest level of each aspect of the rubric."""
+    """The lowest and highest level of each aspect of the rubric, and what it is called, by language."""
 
     aspects: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def list_measures(scales: Scales, chosen: Sequence[str] | None) -> dict[str, float]:

@@ -71,12 +71,15 @@ class WindowPlace:
         return self.starts_at, digest([self.system, self.build])[:LINE_DIGITS]
 
 
+def begin_window(span: Span, moment: datetime) -> datetime:
+    """The beginning of the window that the moment is in."""
+    starts_at = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return starts_at.replace(hour=0) if span == "day" else starts_at
+
+
 def window_of(span: Span, conversation: ClosedConversation) -> WindowPlace:
     """The window that the conversation belongs to, by when it ended."""
-    at = conversation.closed_at.astimezone(UTC)
-    starts_at = at.replace(minute=0, second=0, microsecond=0)
-    if span == "day":
-        starts_at = starts_at.replace(hour=0)
+    starts_at = begin_window(span, conversation.closed_at)
     return WindowPlace(starts_at, starts_at + SPANS[span], conversation.live.system, conversation.live.build)
 
 

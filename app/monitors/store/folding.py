@@ -111,7 +111,8 @@ async def fold(engine: AsyncEngine, monitor_id: str, scales: Scales, now: dateti
         outgoing = [
             each for one in scored if one.evaluation for each in address_scores(stored.monitor, one.tell(stored, now))
         ]
-        outgoing += [each for one in alarms for each in address_alarm(stored.monitor, one)]
+        for raised in alarms:
+            outgoing += address_alarm(stored.monitor, raised, scales.names.get(raised.measure, {}))
         await post(connection, stored, outgoing, now)
     return Folded(scored, alarms, len(rows) == AT_ONCE)
 

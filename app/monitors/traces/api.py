@@ -21,11 +21,11 @@ from saiten_server.monitors.traces.values import LiveConversation, State
 from saiten_server.platform.web.body import JSON, receive, unsupported
 from saiten_server.platform.web.dependencies import (
     Serving,
-    link_next,
+    cut_page,
     note,
     read_cursor,
     refuse_other_queries,
-    write_cursor,
+    tell_page,
 )
 from saiten_server.platform.web.openapi import PROBLEMS
 from saiten_server.platform.web.problems import RequestRefused, find_status, headers_of, language_of
@@ -300,10 +300,9 @@ async def list_live_conversations(
     refuse_other_queries(request, "state", "cursor", "limit")
     store = container.find(TraceIntake).store
     found = await store.list(request.state.project, state=state, before=read_cursor(cursor), limit=limit + 1)
-    following = write_cursor(found[limit - 1].first_at, found[limit - 1].id) if len(found) > limit else None
-    page = TracedConversations(items=[TracedHead(**tell_head(one)) for one in found[:limit]], next=following)
-    headers = {} if following is None else link_next(request, cursor=following)
-    return Response(page.model_dump_json(), headers=headers, media_type=JSON)
+    shown, following = cut_page(found, limit, lambda one: (one.first_at, one.id))
+    page = TracedConversations(items=[TracedHead(**tell_head(one)) for one in shown], next=following)
+    return tell_page(request, page, following)
 
 
 @conversations.get(

@@ -71,12 +71,23 @@ def assemble(rows: Sequence[StoredSpan]) -> Assembled:
     kept: list[Told] = []
     for steps in traces.values():
         choice = choose_steps(steps)
-        kept += [steps[key] for key in steps if key in choice.kept]
+        mine = [steps[key] for key in steps if key in choice.kept]
+        borrow_said(mine, steps)
+        kept += mine
         found.repeats += sum(bool(one.answers) for key, one in steps.items() if key not in choice.kept | choice.hidden)
         found.errors += count_failed(steps)
     for one in sorted(kept, key=lambda step: step.start):
         found.add(one)
     return found
+
+
+def borrow_said(kept: Iterable[Told], steps: Mapping[str, Told]) -> None:
+    """A step that does not tell what it was asked, such as a function that was given several texts, has that of a call
+    with the same answer."""
+    asked = {answer: one.said for one in steps.values() if one.said for answer in one.answers}
+    for one in kept:
+        if not one.said:
+            one.said = next((asked[answer] for answer in one.answers if answer in asked), [])
 
 
 def count_failed(steps: Mapping[str, Told]) -> int:
@@ -160,6 +171,8 @@ class TracedTalk(Assembled):
     """A conversation as it grows, call by call."""
 
     known: Counter[tuple[Role, str]] = field(default_factory=Counter)
+    told: dict[str, list[int]] = field(default_factory=dict)
+    """By text the places of answers that only the history of a call has told so far."""
 
     def add(self, step: Told) -> None:
         """Adds what a call tells that is not known. Several answers are alternatives: the first counts."""
@@ -171,6 +184,10 @@ class TracedTalk(Assembled):
             self._say([*history, *asked], step)
             self._answer(answer, step)
             return
+        if (place := self._find_told(step.said, answer)) is not None:
+            self.told[answer].remove(place)
+            self.turns[place] = make_answer(answer, step)
+            return
         if asked and self._is_again(history, asked, step):
             self._answer_again(answer, step)
             return
@@ -180,6 +197,15 @@ class TracedTalk(Assembled):
             self.repeats += 1
             return
         self._answer(answer, step)
+
+    def _find_told(self, said: Sequence[TracedText], answer: str) -> int | None:
+        """The place of the answer where the history of another call told it after all that this call sent: the call
+        is an earlier one, by a clock that is ahead of the other's."""
+        sent = [one.text for one in said]
+        for place in self.told.get(answer, ()):
+            if place >= len(sent) and [turn.text for turn in self.turns[place - len(sent) : place]] == sent:
+                return place
+        return None
 
     def _find_missed(self, history: Sequence[TracedText]) -> Sequence[TracedText]:
         """What the history holds behind the last message that is known, where a user speaks in it: those calls did not
@@ -210,6 +236,8 @@ class TracedTalk(Assembled):
     def _say(self, said: Iterable[TracedText], step: Told) -> None:
         for one in said:
             speaker = USER if one.role == "user" else ASSISTANT
+            if one.role == "system":
+                self.told.setdefault(one.text, []).append(len(self.turns))
             self._append(LiveTurn(speaker, one.role, one.text, to_time(step.start), step.trace, step.place.key))
 
     def _answer(self, text: str, step: Told) -> None:

@@ -7,10 +7,9 @@ already is a reference by its digest.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from saiten.core.formats.headings import normalize
@@ -25,8 +24,10 @@ from saiten.core.formats.spans import (
     is_of_a_call,
     name_saying,
     read_call,
+    read_plainly,
 )
 from saiten.core.formats.traces import INTERNAL
+from saiten_server.core.model import COMPACT
 from saiten_server.monitors.traces.values import Read, Redact, SpanRow, TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
 
@@ -55,8 +56,6 @@ UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 DIGEST_BYTES = 8
 
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
 
 @dataclass(frozen=True)
 class Reader:
@@ -70,7 +69,8 @@ class Reader:
     def read(self, spans: Sequence[WireSpan]) -> Read:
         """The rows of these spans."""
         found = Read()
-        for span in spans:
+        for sent in spans:
+            span = replace(sent, attributes=read_plainly(sent.attributes))
             conversation = cut_name(find_conversation(span.attributes))
             speaks = is_of_a_call(span.attributes) or any(is_speaking(event) for event in span.events)
             # What tools, retrievers and guardrails are given and return is never said to the user.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from saiten.core.messages import Message
-from saiten_server.core.errors import Overloaded, SaitenError, StoreError
+from saiten_server.core.errors import Overloaded
 from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived
 from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Reason, Signal, WireLimits, unpack
@@ -24,6 +24,7 @@ from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
 from saiten_server.platform.sql.engine import cut_pieces
 from saiten_server.platform.sql.sizes import count_bytes
+from saiten_server.platform.tasks import surviving
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.text.personal import hide_personal
 
@@ -201,13 +202,8 @@ class TraceUpkeep:
     async def run(self) -> None:
         """Sweeps until cancelled. What a sweep leaves undone, the next one finds."""
         while True:
-            try:
+            with surviving(logger, "conversations"):
                 await self.sweep()
-            except StoreError as error:
-                logger.warning("conversations wait for the store: %s", error.loggable, extra={"code": error.code})
-            except Exception:
-                # A conversation that cannot be read must not keep the others open.
-                logger.exception("conversations stay open", extra={"code": SaitenError.code})
             await self._sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:

@@ -78,6 +78,9 @@ class LiveStore:
     async def keep(self, bodies: Sequence[Arrived]) -> Sequence[Kept]:
         """Stores what these bodies bring in one transaction, each span once."""
         async with db.change(self._engine) as connection:
+            if connection.dialect.name == "postgresql":
+                # A plan that is kept from when the tables were small reads all traces of the project, again and again.
+                await connection.execute(sa.text("SET LOCAL plan_cache_mode = force_custom_plan"))
             return await keep_bodies(connection, bodies)
 
     async def set_rules(self, project: str, rules: TraceRules) -> None:

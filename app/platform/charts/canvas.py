@@ -162,9 +162,9 @@ def write_number(value: float, *, digits: int = 2, signed: bool = False) -> str:
     return f"{sign}{abs(rounded):,.{digits}f}"
 
 
-def write_interval(low: float, high: float, *, signed: bool = False) -> str:
+def write_interval(low: float, high: float) -> str:
     """`[−0.10, 0.35]`."""
-    return f"[{write_number(low, signed=signed)}, {write_number(high, signed=signed)}]"
+    return f"[{write_number(low)}, {write_number(high)}]"
 
 
 Spec = dict[str, Any]
@@ -296,15 +296,18 @@ def choose_form(ticks: Sequence[float], *, signed: bool = False) -> str:
     return f"{'+' if signed else ''},.{digits}f"
 
 
-def flow(texts: Sequence[str], width: float, sign: float = 18, line: float = 18) -> tuple[list[ChartRow], float]:
+LEGEND_LINE = 18.0
+
+
+def flow(texts: Sequence[str], width: float, sign: float = 18) -> tuple[list[ChartRow], float]:
     """Entries of a legend in lines: rows with x and y of the sign's left middle, and the height of all."""
     rows: list[ChartRow] = []
-    x, y = 0.0, line / 2
+    x, y = 0.0, LEGEND_LINE / 2
     for number, text in enumerate(texts):
         shown = fit(text, width - sign, SMALL)
         room = sign + measure_width(shown, SMALL)
         if x and x + room > width:
-            x, y = 0.0, y + line
+            x, y = 0.0, y + LEGEND_LINE
         rows.append({"number": number, "x": x, "y": y, "from": x + sign - TEXT / 3, "text": shown})
         x += room + 14
-    return rows, (y + line / 2 if rows else 0.0)
+    return rows, (y + LEGEND_LINE / 2 if rows else 0.0)

@@ -17,7 +17,7 @@ from limits.aio.strategies import MovingWindowRateLimiter
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from saiten_server.platform.request_windows import MemoryRequestLimiter, RateLimitDecision, take_from
+from saiten_server.platform.request_limits import MemoryRequestLimiter, RateLimitDecision, take_from
 from saiten_server.platform.tasks import cancel_for_good
 
 Answer = TypeVar("Answer")

@@ -12,10 +12,10 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 from cachetools import TTLCache
@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from saiten.core.messages import Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
-from saiten_server.core.model import Value, pointer
+from saiten_server.core.model import COMPACT, Value, pointer
 from saiten_server.core.sentences import LANGUAGE, translate
 from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.languages import DEFAULT
@@ -216,6 +216,22 @@ def link_next(request: Request, **changed: str) -> dict[str, str]:
     return {"Link": f'<{request.scope["path"]}?{urlencode([*query, *changed.items()])}>; rel="next"'}
 
 
+Found = TypeVar("Found")
+
+
+def cut_page(
+    found: Sequence[Found], limit: int, place: Callable[[Found], tuple[datetime, str]]
+) -> tuple[Sequence[Found], str | None]:
+    """The first `limit` of what was found, and the cursor of the page after them where there is more. One more than the
+    limit has to be looked for, which shows whether there is."""
+    return found[:limit], write_cursor(*place(found[limit - 1])) if len(found) > limit else None
+
+
+def tell_page(request: Request, page: BaseModel, following: str | None) -> Response:
+    """`tell_value`, with a `Link` header that leads to the page at the cursor `following`, if there is one."""
+    return tell_value(request, page, headers={} if following is None else link_next(request, cursor=following))
+
+
 def tell_value(
     request: Request, value: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -237,9 +253,6 @@ def tell_stored(request: Request, text: str) -> Response:
 def translate_text(text: str, language: str) -> str:
     """A text of JSON in the language."""
     return COMPACT.encode(translate(json.loads(text), language))
-
-
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 async def answer_in_language(request: Request, container: Serving, value: Value) -> Response:

@@ -17,11 +17,11 @@ from starlette.types import Message as Sent
 from saiten.core.messages import Message
 from saiten_server.core.access import APIKey
 from saiten_server.core.errors import NotFound, SaitenError
+from saiten_server.platform.request_limits import count_request, describe_rate_limit
 from saiten_server.platform.telemetry import METHODS, Telemetry, working_on
 from saiten_server.platform.web.admission import Authenticator, bearer_of, cookie_of
 from saiten_server.platform.web.dependencies import note_refusal
 from saiten_server.platform.web.problems import RequestRefused, answer_error
-from saiten_server.platform.web.request_limits import count_request, describe_rate_limit
 
 logger = logging.getLogger("saiten.web")
 

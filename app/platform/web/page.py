@@ -7,14 +7,19 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import secrets
+import sys
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from difflib import SequenceMatcher
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from http import HTTPStatus
+from importlib import metadata
 from importlib.resources import files
+from importlib.util import cache_from_source
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -65,24 +70,46 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Compiled(BytecodeCache):
-    """Templates compiled once for all languages: compiling one takes up to a tenth of a second."""
+    """Templates compiled once for all languages, and kept in files as Python keeps what it compiles: to compile all
+    takes more than a second."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
+    @cached_property
+    def folder(self) -> Path:
+        """Where they are kept. What compiles them is in its name: this module, which chooses how, and Jinja."""
+        made_by = hashlib.sha256(Path(__file__).read_bytes() + metadata.version("jinja2").encode()).hexdigest()
+        return Path(cache_from_source(__file__)).with_name(f"templates-{made_by[:16]}")
+
+    def place(self, bucket: Bucket) -> Path:
+        """The file of a template."""
+        return self.folder / f"{bucket.key}.bin"
+
     def load_bytecode(self, bucket: Bucket) -> None:
-        if (code := self._kept.get(bucket.key)) is not None:
+        code = self._kept.get(bucket.key)
+        if code is None:
+            with suppress(OSError):  # not kept yet
+                code = self._kept[bucket.key] = self.place(bucket).read_bytes()
+        if code is not None:
             bucket.bytecode_from_string(code)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         self._kept[bucket.key] = bucket.bytecode_to_string()
+        if sys.dont_write_bytecode:
+            return
+        with suppress(OSError):  # like Python, where it may not write there
+            self.folder.mkdir(exist_ok=True)
+            written = self.place(bucket).with_suffix(f".{secrets.token_hex(8)}")
+            written.write_bytes(self._kept[bucket.key])
+            written.replace(self.place(bucket))
 
 
 COMPILED = Compiled()
 
 
 def compile_templates(stopped: Callable[[], bool] = lambda: False) -> None:
-    """Compiles all templates, which takes half a second, until it is `stopped`."""
+    """Compiles all templates that are not kept yet, or reads them, until it is `stopped`."""
     environment = environment_of(next(iter(LANGUAGES)))
     for name in environment.list_templates(extensions=["html"]):
         if stopped():
@@ -538,6 +565,18 @@ def reveal(text: str) -> Markup:
         name = unicodedata.name(character, "")
         found.append(UNSEEN_CHARACTER.format(name=name, code=ord(character), times=f" ×{count}" if count > 1 else ""))
     return Markup("").join(found)
+
+
+# Swagger UI draws its icons from data URLs.
+DRAWN_POLICY = POLICY.replace("img-src 'self'", "img-src 'self' data:")
+
+
+@router.get("/docs")
+async def show_reference(request: Request) -> Response:
+    """The HTTP API as Swagger UI shows it. Anyone may read it: it holds nothing of a project, and keeps no key."""
+    page = render(request, "reference.html")
+    page.headers["Content-Security-Policy"] = DRAWN_POLICY
+    return page
 
 
 MOST_CHARACTER_PAIRS = 4_000_000

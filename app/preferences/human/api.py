@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import Limits
-from saiten_server.core.errors import InvalidLines, InvalidRequest, NotFound
+from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries
@@ -24,6 +24,7 @@ from saiten_server.preferences.human.values import (
     read_preference_lines,
     tell_preference,
 )
+from saiten_server.ratings.values import locate_fault
 from saiten_server.scoring.idempotency import once
 
 router = APIRouter(prefix="/v1/preferences/human", tags=["preferences"])
@@ -103,7 +104,7 @@ async def add_human_preferences(request: Request, container: Serving) -> Respons
         try:
             kept = await container.find(HumanPreferences).keep(request.state.project, given)
         except (NotFound, InvalidRequest) as error:
-            raise locate(error, numbers) from None
+            raise locate_fault(error, numbers) from None
         return JSONResponse({"added": kept.added, "replaced": kept.replaced})
 
     return await once(request, container.scoring.evaluations, make)
@@ -117,15 +118,6 @@ def parse_preferences(body: bytes, media_type: str, limits: Limits) -> tuple[lis
     if not given:
         raise InvalidRequest(Message("preferences-body-empty"))
     return given, numbers
-
-
-def locate(error: NotFound | InvalidRequest, numbers: list[int]) -> NotFound | InvalidRequest:
-    """The faults of single preferences at their lines; the error itself if it names none."""
-    if isinstance(error, InvalidLines):
-        return InvalidLines([(numbers[number - 1], what) for number, what in error.faults], error.total)
-    if error.pointer is None or not error.pointer.isdigit():
-        return error
-    return InvalidLines([(numbers[int(error.pointer)], error.message)])
 
 
 @router.get("", summary="Read preferences of people", response_class=Response, responses={200: PREFERENCES, **PROBLEMS})

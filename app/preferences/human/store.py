@@ -35,6 +35,7 @@ from saiten_server.preferences.human.values import (
     digest_opening,
 )
 from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.ratings.rounds.store import note_done
 from saiten_server.runs.store.rows import RECEIVING, ROWS
 from saiten_server.scoring.store import PAIR_PREFIX, STORED, read_candidate, read_evaluation, read_options
 
@@ -77,6 +78,8 @@ class HumanPreferenceStore:
                 size = (await connection.execute(select(func.sum(PREFERENCE_SIZE)).where(these))).scalar_one()
                 grown += int(size or 0) - sum(gone)
             await add_bytes(connection, {project: grown})
+            for round_id, done in list_compared(opinions).items():
+                await note_done(connection, round_id, done, now)
         return PreferencesKept(added=len(rows) - replaced, replaced=replaced)
 
     async def find_pairs(self, project: str, names: Collection[str]) -> dict[str, NamedPair]:
@@ -116,7 +119,9 @@ class HumanPreferenceStore:
                     .where(*mine, drawn.position.in_(some))
                 )
                 for row in await db.fetch(self._engine, query):
-                    found[f"{round_id}.{row.position}"] = NamedPair(*read_sides(row), round=round_id)
+                    found[f"{round_id}.{row.position}"] = NamedPair(
+                        *read_sides(row), round=round_id, position=row.position
+                    )
         return found
 
     async def list(
@@ -198,6 +203,16 @@ class HumanPreferenceStore:
             .limit(MOST_SHOWN)
         )
         return [read_shown(row) for row in await db.fetch(self._engine, query)]
+
+
+def list_compared(opinions: Sequence[KeptOpinion]) -> dict[str, list[tuple[str, int]]]:
+    """By round which people compared which of its pairs."""
+    found = dict[str, list[tuple[str, int]]]()
+    for one in opinions:
+        pair = one.named
+        if pair is not None and pair.round is not None and pair.position is not None and not one.given.simulated:
+            found.setdefault(pair.round, []).append((one.given.rater, pair.position))
+    return found
 
 
 def write_rows(

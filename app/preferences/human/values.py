@@ -175,13 +175,15 @@ class Place(NamedTuple):
 class NamedPair:
     """The two sides of a pair that has a name, as it names them, with the characters of each where they are known.
 
-    They stand in batches, or the judge compared two texts, of `systems` to an `item`. `round` is what drew the pair.
+    They stand in batches, or the judge compared two texts, of `systems` to an `item`. `round` is what drew the
+    pair, at `position`.
     """
 
     first: Place | None = None
     second: Place | None = None
     lengths: tuple[int | None, int | None] = (None, None)
     round: str | None = None
+    position: int | None = None
     systems: tuple[str | None, str | None] = (None, None)
     item: str | None = None
     dialogue: str | None = None

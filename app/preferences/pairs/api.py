@@ -30,11 +30,9 @@ def tell_preference(found: Evaluation) -> Preference:
     """What a stored evaluation of two says. Raises NotFound for one of anything else."""
     if found.pair is None:
         raise NotFound(Message("preference-not-found"))
-    same = ("id", "rubric", "judge", "usage", "warnings", "signature", "cached", "created_at", "metadata", "dialogue")
-    pair = found.pair
-    return Preference(
-        **{name: getattr(found, name) for name in same}, aspects=pair.aspects, first=pair.first, second=pair.second
-    )
+    own = Preference.model_fields.keys() - {"aspects", "first", "second"}
+    same, pair = {name: getattr(found, name) for name in own}, found.pair
+    return Preference(**same, aspects=pair.aspects, first=pair.first, second=pair.second)
 
 
 PAIR_EXAMPLE = {

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.sse import EventSourceResponse
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import Batch, BatchFilter, BatchOptions, BatchStatus, EstimateReport, KeyedAnswer
-from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.batch import Batch, BatchOptions, EstimateReport, KeyedAnswer
+from saiten_server.core.errors import InvalidRequest
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, NDJSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import (
-    METADATA,
     METADATA_FILTER,
     Serving,
-    link_next,
     note,
-    read_cursor,
-    read_metadata,
     refuse_other_queries,
+    tell_page,
     tell_value,
-    write_cursor,
 )
 from saiten_server.platform.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
@@ -41,9 +35,9 @@ from saiten_server.preferences.runs.values import (
     PreferenceRunRequest,
     PreferenceSummary,
 )
-from saiten_server.runs.answers import ACCEPTED
+from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.result import Result
-from saiten_server.runs.watching import ENDS, Opened, StreamPlaces, make_rest, stream_events
+from saiten_server.runs.watching import LastEvent, Opened, follow
 from saiten_server.scoring.idempotency import claimed, digest_of, key_of
 from saiten_server.scoring.limits import require_price
 
@@ -126,20 +120,15 @@ async def create_preference_run(request: Request, container: Serving, body: Aske
             require_price(request, source.options.rubric, source.options.judge)
 
             def keep(batch: Batch) -> KeyedAnswer:
-                return KeyedAnswer(key or "", ACCEPTED, write_run(add_plan(batch, source.options.pairs)))
+                return keep_under(request, key or "", add_plan(batch, source.options.pairs))
 
             payer = request.state.key
             run = await runs_of(container).accept(
                 request.state.project, source, keep if key else None, api_key=None if payer is None else payer.id
             )
-            response = Response(write_run(run), ACCEPTED, media_type=JSON)
+            response = tell_value(request, run, ACCEPTED)
     response.headers["Location"] = f"/v1/preference-runs/{json.loads(bytes(response.body))['id']}"
     return response
-
-
-def write_run(run: PreferenceRun) -> bytes:
-    """The run as JSON."""
-    return run.model_dump_json().encode()
 
 
 @router.get(
@@ -148,24 +137,12 @@ def write_run(run: PreferenceRun) -> bytes:
     responses={200: {"model": PreferenceRunPage, "headers": {"Link": LINK}}, **PROBLEMS},
     openapi_extra={"parameters": [METADATA_FILTER]},
 )
-async def list_preference_runs(
-    request: Request,
-    container: Serving,
-    *,
-    name: str | None = None,
-    rubric: str | None = None,
-    status: BatchStatus | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: str | None = None,
-) -> Response:
+async def list_preference_runs(request: Request, container: Serving, listing: Listing) -> Response:
     """The project's preference runs, newest first; filters and pages are those of batches."""
-    refuse_other_queries(request, "name", "rubric", "status", "limit", "cursor", beginning=METADATA)
-    wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
     service, project = runs_of(container), request.state.project
-    found = await service.pairs.list(project, wanted, after=read_cursor(cursor), limit=limit + 1)
-    following = write_cursor(found[limit - 1].created_at, found[limit - 1].id) if len(found) > limit else None
-    page = PreferenceRunPage(items=[await service.tell(project, batch) for batch in found[:limit]], next=following)
-    return tell_value(request, page, headers={} if following is None else link_next(request, cursor=following))
+    found, following = await listing.read(service.pairs, project)
+    page = PreferenceRunPage(items=[await service.tell(project, batch) for batch in found], next=following)
+    return tell_page(request, page, following)
 
 
 @router.post(
@@ -179,7 +156,7 @@ async def estimate_preference_run(request: Request, container: Serving, body: As
     is called."""
     source = await plan_run(request, container, body)
     report = await while_connected(request, runs_of(container).estimate(source))
-    return Response(report.model_dump_json(), media_type=JSON)
+    return tell_value(request, report)
 
 
 @router.get("/{run_id}", summary="Look at a preference run", responses={200: {"model": PreferenceRun}, **PROBLEMS})
@@ -298,21 +275,9 @@ async def follow_preference_run(
     run_id: str,
     opened: Opened,
     *,
-    last_event_id: Annotated[
-        str | None,
-        Header(alias="Last-Event-ID", description="the last event that was received; after an end the answer is 204"),
-    ] = None,
+    last_event_id: LastEvent = None,
 ) -> Response:
     """`progress` with the run, without `pairs`, at once and at every change; at the end `completed`, `cancelled` or
     `erased`."""
-    if last_event_id in ENDS:
-        return Response(status_code=204)
-    project: str = request.state.project
-    places: StreamPlaces = request.app.state.streams
-    opened.enter_context(places.take(project))
-    find = partial(request.app.state.watch.look, project, run_id)
-    first = await runs_of(container).pairs.look(project, run_id)
-    if first is None:
-        raise NotFound(Message("preference-run-not-found"))
-    stream = stream_events(first, find, make_rest(request))
-    return EventSourceResponse(stream, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    look, missing = runs_of(container).pairs.look, Message("preference-run-not-found")
+    return await follow(request, opened, run_id, last_event_id, look=look, missing=missing)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,12 +11,12 @@ from saiten.core.messages import DEFAULT
 from saiten.core.spreadsheet import BATCH_METADATA, Cell, write_rows
 from saiten_server.core.batch import PairPlan
 from saiten_server.core.evaluation import AspectPreference, Evaluation
+from saiten_server.core.model import COMPACT
 from saiten_server.core.redaction import read_texts
 from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
 
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-LEFT_OUT = {"aspects", "composites", "relevance", "translation", "paths", "path", "signature_pieces", "pair"}
+LEFT_OUT = {"aspects", "composites", "relevance", "translation", "paths", "signature_pieces", "pair"}
 """Of an evaluation what a pair does not have, or says in its own form."""
 
 

@@ -33,6 +33,7 @@ from saiten_server.runs.estimates import estimate
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summary import SYSTEM
+from saiten_server.scoring.subject import check_path
 
 if TYPE_CHECKING:
     from saiten_server.preferences.runs.planning import ChosenPairs
@@ -136,6 +137,7 @@ class PreferenceRunService:
         baseline = find_baseline(asked)
         name = settle_rubric(asked, runs)
         rubric = self.pairs.instruments.rubrics.get(name)
+        check_path(rubric, asked.path)
         refuse_unfit(asked, runs, whole=rubric.unit == "conversation")
         limits = self.pairs.limits
         # Before anything is read: of a plan each pair is in memory, and of an active run all that it may choose from.
@@ -148,7 +150,8 @@ class PreferenceRunService:
         rounds: tuple[PairRound, ...] = ()
         plan = await asyncio.to_thread(plan_pairs, responses, baseline, None if asked.pairs == "active" else most)
         if not len(plan):
-            reasons = ", ".join(f"{name} {count}" for name, count in plan.left_out.items()) or "-"
+            counts = plan.left_out.items()
+            reasons = [Message(f"left-out-{name.replace('_', '-')}", count=count) for name, count in counts] or "-"
             raise RunsUnfit(Message("runs-without-pairs", reasons=reasons))
         if asked.pairs == "active":
             first = limits.batch_items if most is None else min(most, limits.batch_items)
@@ -165,9 +168,8 @@ class PreferenceRunService:
             left_out=plan.left_out,
         )
         same = ("name", "judge", "budget_usd", "mode", "provider_batch", "integrity", "deadline_hours", "metadata")
-        options = PairRunOptions(
-            rubric=rubric.name, relevance=None, pairs=told, **{each: getattr(asked, each) for each in same}
-        )
+        own = {each: getattr(asked, each) for each in same}
+        options = PairRunOptions(rubric=rubric.name, path=asked.path, relevance=None, pairs=told, **own)
         return PairSource(options, plan, self.sources, self.batches, ids_given=all(run.ids_given for run in runs))
 
     async def _find_run(self, project: str, run_id: str) -> Batch:

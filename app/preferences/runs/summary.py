@@ -113,7 +113,7 @@ def report_position(tally: PairTally, aspect: str) -> PositionReport:
         clusters=len(counts),
         consistency=found.mean,
         interval=found.interval,
-        reason=None if found.interval is not None or found.reason is None else str(found.reason),
+        reason=None if found.interval is not None else found.reason,
         first_shown=shown["first"],
         second_shown=shown["second"],
         tie=shown["tie"],

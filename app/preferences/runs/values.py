@@ -20,9 +20,9 @@ from saiten_server.core.batch import (
     PairPlan,
     ProviderBatchOptions,
 )
-from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, Usage
+from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, PairPath, Usage
 from saiten_server.core.model import Finite, Id, RubricName, Value, listed
-from saiten_server.core.sentences import Telling
+from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.preferences.values import Preference
 
 MOST_RUNS = 20
@@ -44,6 +44,9 @@ class PreferenceRunRequest(Value):
     rubric: RubricName | None = Field(default=None, description="null takes that of the runs")
     aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = Field(
         default=(OVERALL,), description="`overall`, or aspects of the rubric, which are asked about in one call"
+    )
+    path: PairPath = Field(
+        default="source", description="the language that is judged: the texts' own, or their translation into English"
     )
     orders: Orders = Field(default="both", description="both orders of each pair, or one, which costs half")
     stop: Literal["all", "resolved"] = Field(
@@ -111,7 +114,7 @@ class ComparedRuns(Value):
     aspects: dict[str, ChoiceCounts]
 
 
-class PositionReport(Value):
+class PositionReport(Telling):
     """How far the order decides, over pairs with a verdict in both orders. `consistency` is the rate of equal answers,
     with its 95 % interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
     count verdicts for what was shown so, `tie` those for neither, over all orders."""
@@ -120,7 +123,7 @@ class PositionReport(Value):
     clusters: int = Field(description="independent units")
     consistency: float | None = Field(description="the rate of equal answers; null without such pairs")
     interval: Annotated[tuple[float, float], Field(strict=False)] | None
-    reason: str | None
+    reason: Sentence | None
     first_shown: int = Field(description="verdicts for what was shown first")
     second_shown: int = Field(description="verdicts for what was shown second")
     tie: int = Field(description="verdicts for neither")

@@ -154,7 +154,7 @@ def _load_weights(config: Any, source: Source, precision: Precision) -> tuple[An
     return model, missing
 
 
-Pair = tuple[str, str]
+TextPair = tuple[str, str]
 T = TypeVar("T")
 
 
@@ -164,13 +164,13 @@ class PairComparer(Protocol):
 
     @property
     def identity(self) -> str: ...
-    def compare(self, pairs: Sequence[Pair]) -> list[Similarity]: ...
+    def compare(self, pairs: Sequence[TextPair]) -> list[Similarity]: ...
     def forget(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
 class _Call:
-    pairs: list[Pair]
+    pairs: list[TextPair]
     answer: asyncio.Future[list[Similarity]]
 
 
@@ -200,7 +200,7 @@ class SharedEncoder:
             return (await self._worker.submit(self._ensure_loaded)).identity
         return self._loaded.identity
 
-    async def compare(self, pairs: Sequence[Pair]) -> list[Similarity]:
+    async def compare(self, pairs: Sequence[TextPair]) -> list[Similarity]:
         self._refuse_early()
         if not pairs:
             return []
@@ -253,7 +253,7 @@ class SharedEncoder:
             calls.append(self._waiting.popleft())
         return calls
 
-    def _run(self, calls: list[list[Pair]]) -> list[list[Similarity] | EncoderUnavailable]:
+    def _run(self, calls: list[list[TextPair]]) -> list[list[Similarity] | EncoderUnavailable]:
         try:
             comparer = self._ensure_loaded()
             similarities = comparer.compare([pair for pairs in calls for pair in pairs])

@@ -25,8 +25,8 @@ from saiten.core.messages import Message
 from saiten_server import __version__
 from saiten_server.core.errors import JudgeUnavailable, UpstreamError
 from saiten_server.core.model import encode_pieces
+from saiten_server.platform.helpers import work_through
 from saiten_server.platform.tasks import within
-from saiten_server.platform.threads import work_through
 from saiten_server.providers.flow_control import Call, FlowControl
 from saiten_server.providers.openai import errors
 from saiten_server.providers.openai.parameters import (

@@ -22,8 +22,8 @@ from saiten_server.judging.pair_prompt import enclose_pair
 from saiten_server.judging.prompt import enclose, group_aspects
 from saiten_server.judging.verdict import VerdictReading
 from saiten_server.platform.flow_state import FlowLimits
+from saiten_server.platform.helpers import work_through
 from saiten_server.platform.tasks import run_few, within
-from saiten_server.platform.threads import work_through
 from saiten_server.providers.call_cache import Accept, CachedCalls, Make
 from saiten_server.providers.flow_control import FlowControl, open_local_flow
 from saiten_server.providers.openai.parameters import NO_EXTRA, Extra, Question, bound_reply, is_openais, takes_marks

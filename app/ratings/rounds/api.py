@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
+from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrectedRequest
+from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import CorrectedReport, Looks
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Serving, refuse_other_queries
+from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.ratings.rounds.service import missing
 from saiten_server.ratings.values import (
@@ -34,6 +36,10 @@ NO_SIGNAL = (
     "no result tells where the judge is unsteady, as several samples, expected ratings, both paths or other judges "
     "would, so that responses were drawn at random"
 )
+NO_SAMPLE = (
+    "its responses were chosen on purpose and not drawn, so that their ratings say nothing of the others and are left "
+    "out of figures"
+)
 ROUND = {"batch": "ba_…", "name": "nightly", "items": 100, "choose": "informative"}
 ROUND_BODY = reads({JSON: form(RoundRequest, ROUND)}, repeatable=True)
 
@@ -46,7 +52,9 @@ class Round(BaseModel):
     options: RoundOptions = Field(description="as asked for")
     drawn: int = Field(description="responses that were drawn, without those erased since")
     signals: list[Signal] = Field(description="what told where the judge is unsteady; empty where that did not count")
-    note: str | None = Field(description="why an informative choice was made at random; else null")
+    note: str | None = Field(
+        description="why an informative choice was made at random, or why ratings are left out of figures; else null"
+    )
     created_at: datetime
     closed_at: datetime | None = Field(description="null while responses are handed out")
     progress: RoundProgress
@@ -139,12 +147,14 @@ async def read_round_figures(
     looks: Looks = "once",
 ) -> Response:
     """What people would say of the batch, as `corrected` under `/v1/analyses` says, and how many more ratings would
-    bring it to ± `margin`."""
+    bring it to ± `margin`. Refused for a round of `worst` or `chosen` responses, which is no sample of the batch."""
     refuse_other_queries(request, "margin", "alpha", "looks")
     found = await find_round(request, container, round_id)
+    if not found.is_sample:
+        raise InvalidRequest(Message("round-not-a-sample"))
     asked = CorrectedRequest(batch=found.batch, margin=margin, alpha=alpha, looks=looks)
     report = await container.comparison.analyse(request.state.project, asked)
-    return Response(report.model_dump_json(), media_type=JSON)
+    return tell_value(request, report)
 
 
 @router.post("/{round_id}/close", summary="Close a rating round", responses={200: {"model": Round}, **PROBLEMS})
@@ -179,7 +189,7 @@ def present(found: RatingRound, progress: RoundProgress, shared: SharedProgress 
         options=RoundOptions.model_construct(**dict(found.options)),
         drawn=found.drawn,
         signals=[*found.signals],
-        note=NO_SIGNAL if found.fell_back else None,
+        note=NO_SIGNAL if found.fell_back else None if found.is_sample else NO_SAMPLE,
         created_at=found.created_at,
         closed_at=found.closed_at,
         progress=progress,

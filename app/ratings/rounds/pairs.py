@@ -27,9 +27,9 @@ from saiten_server.ratings.rounds.service import (
     NEVER_GIVEN,
     RoundService,
     missing,
+    read_field,
     read_rated,
     read_rater,
-    read_text,
 )
 from saiten_server.ratings.rounds.store import name_pair
 from saiten_server.ratings.values import (
@@ -74,7 +74,8 @@ class PreferenceKeeper(Protocol):
         reason: str | None,
         shown_at: datetime | None,
     ) -> None:
-        """Keeps the preference of the pair with this name, as the pair names its sides."""
+        """Keeps the preference of the pair with this name, as the pair names its sides, and notes in its round that it
+        is there."""
 
     async def of_round(self, project: str, round_id: str, *, limit: int) -> Sequence[PairOpinion]:
         """The preferences of the round, without simulated ones and those of excluded raters, oldest first."""
@@ -201,7 +202,7 @@ class PairRounds:
     ) -> None:
         """Keeps the rater's preference, of the two as they were shown, in the place of an earlier one. Raises
         InvalidDocument for a reason that is too long, and NotFound where the pair was not given to the rater."""
-        rater, reason = read_rater(rater, self.limits), read_text(REASON, reason, "/reason")
+        rater, reason = read_rater(rater, self.limits), read_field(REASON, reason, "/reason")
         found = await self.find(project, round_id)
         for task in await self.rounds.rounds.tasks(project, round_id, rater):
             if task.number == number:
@@ -209,7 +210,6 @@ class PairRounds:
         else:
             raise NotFound(NEVER_GIVEN)
         swapped = shows_swapped(found.options.seed, rater, number)
-        # In this order: who is cut off in between is asked once more, and the same preference is replaced.
         await self.preferences.keep_shown(
             project,
             name_pair(round_id, task.position),
@@ -219,7 +219,6 @@ class PairRounds:
             reason=reason or None,
             shown_at=await self.rounds.rounds.taken_at(round_id, rater, task.position),
         )
-        await self.rounds.rounds.finish(project, round_id, rater, task.position, self.rounds.now())
 
     async def _write_sheet(self, project: str, found: RatingRound, rater: str, task: Task) -> PairSheet:
         pair = await self.rounds.rounds.find_pair(found.id, task.position)

@@ -32,7 +32,7 @@ from saiten_server.governance.store import keep_event, tell_events
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.sizes import DRAWN_BYTES
 from saiten_server.platform.sql.tables import can_store, equals, rating_invitations, rating_rounds
-from saiten_server.ratings.choice import Spreads, draw_informative, draw_stratified
+from saiten_server.ratings.choice import Spreads, draw_informative, draw_stratified, pick_worst
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.values import (
     MOST_INVITATIONS,
@@ -42,7 +42,6 @@ from saiten_server.ratings.values import (
     HumanRating,
     Invitation,
     OwnRating,
-    PairOptions,
     RatedTask,
     RaterId,
     RatingFilter,
@@ -132,7 +131,7 @@ class RoundService:
         if self.quota is not None:
             await self.quota.require_room(project, DRAWN_BYTES * opened.drawn)
         await self.rounds.open_round(project, opened, drawn)
-        if options.choose == "chosen":
+        if not opened.is_sample:
             await self.ratings.exclude(project, Exclusion(round=opened.id))
         return opened
 
@@ -148,6 +147,11 @@ class RoundService:
             if missing:
                 raise InvalidRequest(Message("round-response-not-scored", position=min(missing)), pointer="/positions")
             return RoundDraw(options.positions, [1.0] * len(options.positions))
+        if options.choose == "worst":
+            positions = await asyncio.to_thread(pick_worst, rated, aspects, rubric.best, options.items)
+            if not positions:
+                raise InvalidRequest(Message("round-no-response"))
+            return RoundDraw(positions, [1.0] * len(positions))
         if options.choose == "stratified":
             return await asyncio.to_thread(draw_stratified, rated, aspects, options)
         if options.choose == "informative":
@@ -164,7 +168,7 @@ class RoundService:
         found = await self.rounds.find_round(project, other)
         if found is None:
             raise NotFound(Message("round-named-not-found", name=other[:64]), pointer="/shared_with")
-        if found.batch == batch_id or isinstance(found.options, PairOptions) or found.options.choose == "chosen":
+        if found.batch == batch_id or found.of_pairs or not found.is_sample:
             detail = Message("round-draws-other")
             raise InvalidRequest(detail, pointer="/shared_with")
         places = dict(
@@ -215,9 +219,13 @@ class RoundService:
         return present(await self.rounds.find_round(project, round_id))
 
     async def items(self, project: str, round_id: str) -> builtins.list[DrawnItem]:
-        """What the round drew, in its order."""
-        await self.find(project, round_id)
-        return await self.rounds.items(project, round_id)
+        """What the round drew, in its order, with the probability of each to be in it."""
+        found = await self.find(project, round_id)
+        drawn = await self.rounds.items(project, round_id)
+        if found.of_pairs or not found.is_sample:
+            return drawn
+        rated = await read_rated(self.batches, project, found.batch)
+        return await asyncio.to_thread(tell_inclusion, drawn, rated)
 
     async def close(self, project: str, round_id: str) -> RatingRound:
         """Gives nothing more out. What raters have in hand they may still rate."""
@@ -271,7 +279,7 @@ class RoundService:
         rubric = await self._find_rubric(project, found.batch)
         conversation = (await self._find_candidate(found.batch, position)).conversation
         aspects = applicable(rubric, conversation)
-        faults = [(pointer(("ratings", name)), what) for name, what in find_faults(ratings, aspects)]
+        faults = [(pointer(("ratings", name)), what) for name, what in find_rating_faults(ratings, aspects)]
         if not set(faulty_turns) <= set(conversation.system_turns if conversation else ()):
             faults.append(("/faulty_turns", Message("not-a-turn-of-system")))
         if faults:
@@ -282,7 +290,7 @@ class RoundService:
                 "rater": rater,
                 "ratings": {aspect.id: float(ratings[aspect.id]) for aspect in aspects},
                 "faulty_turns": sorted(set(faulty_turns)) if conversation else None,
-                "comment": read_text(COMMENT, comment or "", "/comment") or None,
+                "comment": read_field(COMMENT, comment or "", "/comment") or None,
                 "starred": starred,
             },
             context={"limits": UNBOUNDED},  # what is bounded was checked above
@@ -347,6 +355,18 @@ class RoundService:
         return await self.rounds.list_rounds(project, batch_id, limit=limit, of_pairs=of_pairs)
 
 
+def tell_inclusion(drawn: Sequence[DrawnItem], rated: RunFrame) -> builtins.list[DrawnItem]:
+    """The items with the probability with which monitor and round together took them; `rated` are the batch's
+    results."""
+    sampled = dict(zip(rated.positions.tolist(), rated.probability.tolist(), strict=True))
+    return [
+        one.model_copy(update={"inclusion": one.probability * sampled[one.position]})
+        if one.probability is not None and one.position in sampled
+        else one
+        for one in drawn
+    ]
+
+
 async def read_rated(batches: BatchStore, project: str, batch_id: str) -> RunFrame:
     """What the judge has given a rating, as columns."""
     from saiten_server.runs.frame import join_frames
@@ -382,10 +402,10 @@ def measure_round(rated: Sequence[RatedTask]) -> AgreementReport:
 
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The name without spaces around it; raises InvalidDocument at `/rater` for one that no rater may have."""
-    return read_text(RATER, name, "/rater", limits)
+    return read_field(RATER, name, "/rater", limits)
 
 
-def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
+def read_field(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The text without white space around it; raises InvalidDocument at `where` for one that is not of the form."""
     try:
         return form.validate_python(text.strip(), strict=True, context={"limits": limits})
@@ -393,7 +413,7 @@ def read_text(form: TypeAdapter[str], text: str, where: str, limits: Limits = DE
         raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
 
 
-def find_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, Message]]:
+def find_rating_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, Message]]:
     """What does not fit, in the order of the aspects: the name, and what is wrong."""
     for aspect in aspects:
         low, high = aspect.scale
@@ -454,7 +474,7 @@ class InvitationStore:
                 raise InvalidRequest(Message("invitations-most", count=MOST_INVITATIONS))
             row = {"id": made.id, "round_id": round_id, "rater": rater, "created_at": now, "expires_at": until}
             await connection.execute(insert(rating_invitations), {**row, "hash": hash_key(secret), "revoked_at": None})
-            event = await note(connection, "invitation.created", made, actor, now)
+            event = await note_invitation(connection, "invitation.created", made, actor, now)
         tell_events(event)
         return made, secret
 
@@ -473,7 +493,7 @@ class InvitationStore:
             if not (await connection.execute(gone)).rowcount:
                 return False
             found = read_invitation((await connection.execute(joined().where(*this))).one())
-            event = await note(connection, "invitation.revoked", found, actor, now)
+            event = await note_invitation(connection, "invitation.revoked", found, actor, now)
         tell_events(event)
         return True
 
@@ -499,7 +519,9 @@ def read_invitation(row: Row[Any]) -> Invitation:
     return Invitation(**row._asdict())
 
 
-async def note(connection: AsyncConnection, action: str, about: Invitation, actor: str, now: datetime) -> AuditEvent:
+async def note_invitation(
+    connection: AsyncConnection, action: str, about: Invitation, actor: str, now: datetime
+) -> AuditEvent:
     """Stores the event in the transaction. A rater's name is the caller's text, and left out."""
     detail = {"round": about.round}
     event = AuditEvent(at=now, project=about.project, actor=actor, action=action, target=about.id, detail=detail)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, func, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, case, func, insert, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
@@ -119,8 +119,7 @@ class RoundStore:
             .order_by(item.number)
         )
         rows = await db.fetch(self._engine, query) if can_store(round_id) else []
-        names = DrawnItem.model_fields
-        return [DrawnItem.model_construct(**{name: getattr(row, name) for name in names}) for row in rows]
+        return [DrawnItem.model_construct(**row._mapping) for row in rows]
 
     async def pairs(self, project: str, round_id: str) -> builtins.list[PairItem]:
         """What a round of preferences drew, in its order, without what was erased since."""
@@ -282,6 +281,31 @@ async def take_next(connection: AsyncConnection, taken: RatingRound, rater: str,
     row = {"round_id": taken.id, "key": digest(rater), "number": had, "rater": rater, "position": position}
     await connection.execute(insert(round_tasks), {**row, "taken_at": now, "done_at": None})
     return Task(number=had, of=taken.most_per_rater, position=position, done=False)
+
+
+async def note_done(connection: AsyncConnection, round_id: str, done: Sequence[tuple[str, int]], now: datetime) -> None:
+    """Notes what raters compared, as (rater, position), whether they were given it or not. The transaction holds the
+    round."""
+    names = {digest(rater): rater for rater, _ in done}
+    had = dict[str, set[int]]()
+    for some in db.cut_pieces(sorted(names), ROWS):
+        query = select(task.key, task.position).where(task.round_id == round_id, task.key.in_(some))
+        for key, position in await connection.execute(query):
+            had.setdefault(key, set()).add(position)
+    given, new = list[dict[str, Any]](), list[dict[str, Any]]()
+    for key, position in dict.fromkeys((digest(rater), position) for rater, position in done):
+        mine = had.setdefault(key, set())
+        if position in mine:
+            given.append({"its_key": key, "its_position": position})
+            continue
+        row = {"round_id": round_id, "key": key, "number": len(mine), "rater": names[key], "position": position}
+        new.append({**row, "taken_at": now, "done_at": now})
+        mine.add(position)
+    this = (task.key == bindparam("its_key"), task.position == bindparam("its_position"), task.done_at.is_(None))
+    for rows in db.cut_pieces(given, ROWS):
+        await connection.execute(update(round_tasks).where(task.round_id == round_id, *this).values(done_at=now), rows)
+    for rows in db.cut_pieces(new, ROWS):
+        await connection.execute(insert(round_tasks), rows)
 
 
 async def choose_position(

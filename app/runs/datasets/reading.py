@@ -52,7 +52,7 @@ MOST_COLUMN_CHARACTERS = 300
 
 CHILD = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import main; main(sys.argv[1])"
 
-OPTIONS = {"--map": "columns", "--input-encoding": "encoding"}
+COMMAND_OPTIONS = {"--map": "columns", "--input-encoding": "encoding"}
 """Messages that advise these options of the command are for a command line: pages say it in their own words."""
 
 
@@ -189,7 +189,7 @@ class FileReading:
         trouble, report = None, Report()
         # Before the items: both read the file by one descriptor, and so one after the other.
         with suppress(UnreadableInput):
-            columns = list_columns(source, self._name, self._asked.encoding or None, mapping)
+            columns = list_file_columns(source, self._name, self._asked.encoding or None, mapping)
         try:
             reader = read_items(
                 NamedFile(source, self._name),
@@ -200,7 +200,7 @@ class FileReading:
             report = reader.report
             trouble = self._count(self._take(reader), items, os.fstat(source).st_size)
         except UnreadableInput as error:
-            trouble = next((why for option, why in OPTIONS.items() if option in error.detail), error.detail)
+            trouble = next((why for option, why in COMMAND_OPTIONS.items() if option in error.detail), error.detail)
         return {**self._tell(report), "columns": columns, "trouble": trouble}
 
     def _take(self, reader: Iterable[Any]) -> Iterator[bytes]:
@@ -284,7 +284,7 @@ def cut_text(text: str) -> str:
     return text if len(text) <= MOST_COLUMN_CHARACTERS else f"{text[: MOST_COLUMN_CHARACTERS - 1]}…"
 
 
-def list_columns(source: int, name: str, encoding: str | None, mapping: dict[str, list[str]]) -> list[str]:
+def list_file_columns(source: int, name: str, encoding: str | None, mapping: dict[str, list[str]]) -> list[str]:
     """The columns of the file's first row; raises UnreadableInput."""
     from saiten.core.formats.reading import read_records
     from saiten.core.formats.report import Report

@@ -6,18 +6,20 @@ import asyncio
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from saiten.core.messages import Message
+from saiten.core.plain_text import is_korean
+from saiten_server.core.batch import BatchConversation
 from saiten_server.core.dialogue import Limits
-from saiten_server.core.errors import InvalidRequest, Overloaded, StoreError
+from saiten_server.core.errors import InvalidRequest, NotFound, Overloaded, StoreError
 from saiten_server.platform.capability import Ground
 from saiten_server.runs.datasets.reading import read_file
 from saiten_server.runs.datasets.store import RECEIVING, DatasetStore
@@ -34,6 +36,9 @@ OF_ONE = 6
 
 BUSY_SECONDS = 10.0
 """`Retry-After` for them: most files are read in less."""
+
+ADDING_TRIES = 5
+"""How often a version is put together again because another came first."""
 
 
 class ReadingTurns:
@@ -116,6 +121,60 @@ class DatasetService:
                     upload_id=upload.id,
                 )
 
+    async def add(
+        self, project: str, name: str, read: Callable[[], Awaitable[Sequence[BatchConversation]]]
+    ) -> tuple[Dataset, int]:
+        """Adds conversations to the newest version of the name, as its next version, or to none as the first; returns
+        it and how many are new. One whose id the newest version has is not added again, and of nothing new no version
+        is made. `read` gives them: it is called after what an erasure would remove has begun, so that nothing that is
+        erased meanwhile stays. Raises InvalidRequest for a dataset of single responses and for more than a batch may
+        hold, and Overloaded where others add to the name all the time."""
+        for _ in range(ADDING_TRIES):
+            dataset_id = self.new_id()
+            await self.store.begin(project, dataset_id, name, state=RECEIVING)
+            async with self._whole_or_nothing(dataset_id):
+                before = next(iter(await self.store.list(project, name=name, limit=1)), None)
+                added = await read()
+                if before is not None and before.unit != "conversation":
+                    raise InvalidRequest(Message("dataset-of-responses"), pointer="/dataset")
+                try:
+                    growth = await self._copy(project, dataset_id, before, added)
+                except NotFound:  # an erasure came between
+                    await self.store.discard(dataset_id)
+                    continue
+                if before is not None and not growth.new:
+                    await self.store.discard(dataset_id)
+                    return before, 0
+                made = await self.store.accept_next(
+                    project,
+                    dataset_id,
+                    growth.digest,
+                    after=before,
+                    items=growth.items,
+                    unit="conversation",
+                    korean=growth.korean,
+                )
+                if made is not None:
+                    return made, growth.new
+        raise Overloaded(Message("dataset-adding-busy"), retry_after_seconds=BUSY_SECONDS)
+
+    async def _copy(
+        self, project: str, dataset_id: str, before: Dataset | None, added: Sequence[BatchConversation]
+    ) -> Growth:
+        """Stores the content of the version before, and those of the conversations that it lacks."""
+        growth = Growth(self.limits, korean=before is not None and before.korean)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            if before is not None:
+                async for part in self.content(before):
+                    await asyncio.to_thread(growth.note, part)
+                    yield part
+            for piece in await asyncio.to_thread(growth.add, added):
+                yield piece
+
+        await self._fill(project, dataset_id, pieces())
+        return growth
+
     async def find(self, project: str, dataset_id: str) -> Dataset:
         """The dataset."""
         return await self.store.find(project, dataset_id)
@@ -172,6 +231,66 @@ class DatasetService:
             with translate_errors():
                 await asyncio.to_thread(source.flush)
             yield await read_file(source, upload.name, asked, self.limits, items if keep else None), items
+
+
+class Growth:
+    """What a dataset becomes as it is copied and added to: the number of its items, how many of them are new, the
+    digest, and whether some of it is evidently Korean. Methods take a while: not for an event loop."""
+
+    def __init__(self, limits: Limits, *, korean: bool) -> None:
+        self.items = 0
+        self.new = 0
+        self.korean = korean
+        self._limits = limits
+        self._bytes = 0
+        self._ids = set[str]()
+        self._digest = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    def note(self, part: bytes) -> None:
+        """Takes a part that was there, of whole lines."""
+        for line in part.splitlines():
+            self._ids.add(str(from_json(line).get("id")))
+            self.items += 1
+        self._count(part)
+
+    def add(self, conversations: Sequence[BatchConversation]) -> list[bytes]:
+        """The lines of those that are not there, in pieces. Raises InvalidRequest for more than a batch may hold."""
+        lines = []
+        for one in conversations:
+            if str(one.id) in self._ids:
+                continue
+            self._ids.add(str(one.id))
+            self.korean = self.korean or is_korean(turn.text for turn in one.turns)
+            lines.append(one.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        self.new, self.items = len(lines), self.items + len(lines)
+        if self.items > self._limits.batch_items or self._bytes + sum(map(len, lines)) > self._limits.batch_bytes:
+            most, size = self._limits.batch_items, self._limits.batch_bytes
+            raise InvalidRequest(Message("dataset-full", items=most, size=size), pointer="/dataset")
+        pieces = list(cut_lines(lines))
+        for piece in pieces:
+            self._count(piece)
+        return pieces
+
+    def _count(self, part: bytes) -> None:
+        self._bytes += len(part)
+        self._digest.update(part)
+
+
+def cut_lines(lines: Sequence[bytes]) -> Iterator[bytes]:
+    """The lines in pieces of about `PART_BYTES`."""
+    held, size = list[bytes](), 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= PART_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
 
 
 @asynccontextmanager

@@ -103,21 +103,33 @@ class DatasetStore:
             elif not was_there:
                 raise missing()  # it was erased while it was read, and so are its items
             else:
-                counted = select(func.count()).select_from(table).where(mine)
-                if (await connection.execute(counted)).scalar_one() >= MOST_DATASETS:
-                    raise InvalidRequest(Message("datasets-most", maximum=MOST_DATASETS))
-                newest = select(func.max(dataset.version)).where(mine, dataset.key == key)
-                version = ((await connection.execute(newest)).scalar_one() or 0) + 1
-                values = {"state": KEPT_STATE, "version": version, "digest": found, "items": items}
-                this = update(table).where(dataset.id == dataset_id)
-                await connection.execute(this.values(**values, unit=unit, korean=korean))
-                twin = (await connection.execute(select(*DATASET_COLUMNS).where(dataset.id == dataset_id))).one()
+                values = {"digest": found, "items": items, "unit": unit, "korean": korean}
+                twin = await keep_version(connection, project, key, dataset_id, values)
             if was_there:
                 await connection.execute(update(table).where(file).values(state=DONE, name="", key=twin.id))
                 await connection.execute(delete(dataset_parts).where(part.dataset_id == upload_id))
         self._cleaning.mark_traces()
         await self._cleaning.tidy()
         return read_dataset(twin), twin.id == dataset_id
+
+    async def accept_next(
+        self, project: str, dataset_id: str, found: str, *, after: Dataset | None, items: int, unit: Unit, korean: bool
+    ) -> Dataset | None:
+        """Makes what was received the version after `after`, the first one if that is None. None where another is the
+        newest by now, or some of its items were erased, or what was received is gone, as by an erasure: then it is to
+        be put together again."""
+        mine = (dataset.project == project) & (dataset.state == KEPT_STATE)
+        async with db.change(self._engine) as connection:
+            await take_turn(connection, project)
+            held = select(dataset.key).where(dataset.id == dataset_id, dataset.state == RECEIVING).with_for_update()
+            key = (await connection.execute(held)).scalar_one_or_none()
+            newest = select(dataset.id, dataset.digest).where(mine, dataset.key == key)
+            last = (await connection.execute(newest.order_by(dataset.version.desc()).limit(1))).one_or_none()
+            if key is None or (after and (after.id, after.digest)) != (last and (last.id, last.digest)):
+                await connection.execute(delete(table).where(dataset.id == dataset_id))
+                return None
+            values = {"digest": found, "items": items, "unit": unit, "korean": korean}
+            return read_dataset(await keep_version(connection, project, key, dataset_id, values))
 
     async def find_upload(self, project: str, upload_id: str) -> UploadedFile:
         """The file. Raises NotFound once it is kept, or its time is over."""
@@ -197,6 +209,22 @@ class DatasetStore:
 
     def _this(self, project: str, dataset_id: str) -> tuple[ColumnElement[bool], ...]:
         return equals(dataset.id, dataset_id), equals(dataset.project, project), dataset.state == KEPT_STATE
+
+
+async def keep_version(
+    connection: AsyncConnection, project: str, key: str, dataset_id: str, values: Mapping[str, Any]
+) -> Any:
+    """Makes what was received the next version of its name; returns its row. Raises InvalidRequest beyond
+    `MOST_DATASETS`."""
+    mine = (dataset.project == project) & (dataset.state == KEPT_STATE)
+    counted = select(func.count()).select_from(table).where(mine)
+    if (await connection.execute(counted)).scalar_one() >= MOST_DATASETS:
+        raise InvalidRequest(Message("datasets-most", maximum=MOST_DATASETS))
+    newest = select(func.max(dataset.version)).where(mine, dataset.key == key)
+    version = ((await connection.execute(newest)).scalar_one() or 0) + 1
+    this = update(table).where(dataset.id == dataset_id)
+    await connection.execute(this.values(state=KEPT_STATE, version=version, **values))
+    return (await connection.execute(select(*DATASET_COLUMNS).where(dataset.id == dataset_id))).one()
 
 
 def missing() -> NotFound:

@@ -266,7 +266,7 @@ CLOSE = THIS_CHUNK.values(state=bindparam("state"), **RELEASED)
 END = update(batch_chunks).where(chunk.number == FINISH, chunk.state == "blocked")
 
 
-def state_of(job: ChunkJob, account: Account, *, done: bool) -> str:
+def state_of_chunk(job: ChunkJob, account: Account, *, done: bool) -> str:
     """The state of a closed chunk. The end of a batch that has got more candidates waits for these."""
     if done:
         return "done"
@@ -279,7 +279,7 @@ async def close_chunks(
     """Closes the chunks, which the caller holds: those with True are done. Counts them in the batches' accounts. Where
     none is left, completes the batch or frees the chunk that stands for its end; returns those to be queued."""
     rows = [
-        {"this": job.batch, "job": job.chunk, "state": state_of(job, locked[job.batch].account, done=done)}
+        {"this": job.batch, "job": job.chunk, "state": state_of_chunk(job, locked[job.batch].account, done=done)}
         for job, done in closed.items()
     ]
     if rows:

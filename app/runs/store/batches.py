@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("saiten.batches")
 
-COUNTED = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
+STARTING_AT_ZERO = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
 GONE = Message("batch-discarded")
@@ -149,7 +149,7 @@ class BatchStore:
             "dearest_usd": 0.0,
             "tally": pack_tally(Tally()),
             "ids_given": ids_given,
-            **dict.fromkeys(COUNTED, 0),
+            **dict.fromkeys(STARTING_AT_ZERO, 0),
         }
         entries = [
             {"batch_id": batch_id, "number": number, "key": key, "value": value}

@@ -164,21 +164,30 @@ class ResultBrowser:
 
     async def count_patterns(
         self, project: str, batch_id: str, measures: Sequence[str], *, most: int
-    ) -> Sequence[tuple[tuple[float | None, ...], int]] | None:
-        """How many results have each combination of values of these measures; None where there are more than `most`
-        combinations."""
+    ) -> Sequence[tuple[tuple[float | None, ...], int, float | None]] | None:
+        """How many results have each combination of values of these measures, and what these weigh by the inverse of
+        the probabilities with which they were sampled, None where all weigh the same. None where there are more than
+        `most` combinations."""
         async with read(self._engine) as connection:
             batch = await find_batch(connection, project, batch_id)
             if batch is None:
                 return []
             known = [batch.columns[name] for name in measures if name in batch.columns]
             columns = [figure[name] for name in known]
-            query = select(func.count(), *columns).where(figure.batch_id == batch_id).group_by(*columns)
+            drawn = func.coalesce(figure.probability, 1.0)
+            told = func.count(), func.sum(1.0 / drawn), func.min(drawn), func.max(drawn)
+            query = select(*told, *columns).where(figure.batch_id == batch_id).group_by(*columns)
             rows = (await connection.execute(query.limit(most + 1))).all()
         if len(rows) > most:
             return None
-        found = [(dict(zip(known, row[1:], strict=True)), row[0]) for row in rows if row[0]]
-        return [(tuple(values.get(batch.columns.get(name, "")) for name in measures), count) for values, count in found]
+        held = [row for row in rows if row[0]]
+        # A failure has no value, and was sampled like anything else.
+        alike = len({end for row in held if any(one is not None for one in row[4:]) for end in row[2:4]}) < 2
+        return [
+            (tuple(values.get(batch.columns.get(name, "")) for name in measures), row[0], None if alike else row[1])
+            for row in held
+            for values in [dict(zip(known, row[4:], strict=True))]
+        ]
 
 
 async def find_batch(connection: AsyncConnection, project: str, batch_id: str) -> Browsable | None:

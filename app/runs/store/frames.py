@@ -98,7 +98,7 @@ class FrameStore:
     async def _read_all(self, batch: Browsable) -> RunFrame:
         frames: list[RunFrame] = []
         after = -1
-        while len(frame := await read_rows(self._engine, batch, after=after, limit=FRAME_ROWS)):
+        while len(frame := await read_frame_rows(self._engine, batch, after=after, limit=FRAME_ROWS)):
             frames.append(frame)
             after = int(frame.positions[-1])
         return await asyncio.to_thread(concatenate_frames, frames)
@@ -134,10 +134,10 @@ async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: 
         batch = await find_batch(connection, project, batch_id)
     if batch is None:
         return await asyncio.to_thread(concatenate_frames, [])
-    return await read_rows(engine, batch, after=after, limit=limit)
+    return await read_frame_rows(engine, batch, after=after, limit=limit)
 
 
-async def read_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
+async def read_frame_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
     """The results of the batch with a position greater than `after`, in order."""
     sources = await asyncio.to_thread(list_sources)
     columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUE_COLUMNS[: len(batch.measures)])]

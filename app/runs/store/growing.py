@@ -36,7 +36,7 @@ from saiten_server.platform.sql.tables import (
 )
 from saiten_server.runs.clusters import name_dialogue
 from saiten_server.runs.store.account import lock_batches, store_accounts
-from saiten_server.runs.store.batches import COUNTED
+from saiten_server.runs.store.batches import STARTING_AT_ZERO
 from saiten_server.runs.store.rows import ROWS, describe_candidates
 from saiten_server.runs.store.search import describe_texts
 from saiten_server.runs.summary import Tally, pack_tally
@@ -78,7 +78,7 @@ async def begin_growing(connection: AsyncConnection, new: GrowingBatch, now: dat
         "ids_given": True,
         "unit_cost_usd": new.unit_cost_usd,
         "api_key": new.api_key,
-        **dict.fromkeys(COUNTED, 0),
+        **dict.fromkeys(STARTING_AT_ZERO, 0),
         "chunks_left": 1,
     }
     entries = [
@@ -97,7 +97,7 @@ async def grow(connection: AsyncConnection, batch_id: str, given: Sequence[Batch
     if found is None or found.account.status in ENDED_STATUSES:
         return None
     first = int(found.row.total)
-    placed = [one for number, item in enumerate(given, first) for one in place(item, number)]
+    placed = [one for number, item in enumerate(given, first) for one in place_item(item, number)]
     rows = await asyncio.to_thread(describe_candidates, batch_id, placed)
     texts, grams = await asyncio.to_thread(describe_texts, batch_id, placed)
     for table, added in ((batch_items, rows), (batch_texts, texts), (text_grams, grams)):
@@ -117,7 +117,7 @@ async def grow(connection: AsyncConnection, batch_id: str, given: Sequence[Batch
     return first
 
 
-def place(item: BatchConversation, number: int) -> list[tuple[Entry, Candidate]]:
+def place_item(item: BatchConversation, number: int) -> list[tuple[Entry, Candidate]]:
     """The conversation as the batch's item of this number."""
     dialogue = dialogue_of(item)
     cluster = None if dialogue is None else name_dialogue(dialogue)

@@ -15,12 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.conversation import ANY_CODE, FINDING, FaultyTurns
-from saiten_server.core.model import key_of
+from saiten_server.core.model import COMPACT, key_of
 from saiten_server.core.sentences import in_english
 from saiten_server.platform.sql.tables import MOST_MEASURES, batches, equals, evaluations, result_figures
 from saiten_server.runs.result import Result
 from saiten_server.runs.summary import (
-    COMPACT,
     MeasureKey,
     ResultFigures,
     flat_name,

@@ -49,7 +49,7 @@ MOST_SEARCHED_PLACES = 2000
 row, text, batch = t.text_grams.c, t.batch_texts.c, t.batches.c
 
 
-def fold(given: str) -> str:
+def fold_text(given: str) -> str:
     """The text as it is searched: without differences of case and width (NFKC)."""
     if not given.isascii():
         if any(map(unicodedata.combining, set(given))):
@@ -62,7 +62,7 @@ def searchable(entry: Entry, candidate: Candidate) -> str:
     """The text in which a search finds the candidate."""
     texts = (entry.item, *(utterance.text for utterance in candidate.context), candidate.response)
     # One by one: all of it at once would hold the interpreter for long.
-    return SEPARATOR.join(map(fold, texts))
+    return SEPARATOR.join(map(fold_text, texts))
 
 
 def name_entry(key: str, value: str) -> int:
@@ -186,7 +186,7 @@ class TextSearch:
         """The positions of the candidates whose item id, context or response holds the text; in order, shape (n,)."""
         import numpy as np
 
-        folded, nothing = fold(wanted), np.empty(0, dtype=np.int32)
+        folded, nothing = fold_text(wanted), np.empty(0, dtype=np.int32)
         if not folded or SEPARATOR in folded or not can_store(folded, batch_id, project):
             return nothing
         mine = (row.batch_id == batch_id) & is_of(project)
@@ -224,7 +224,7 @@ class TextSearch:
 
     async def list_batches(self, project: str, wanted: str, *, limit: int) -> Sequence[str]:
         """The batches that may hold the text, the newest first."""
-        folded = fold(wanted)
+        folded = fold_text(wanted)
         if not folded or not can_store(folded, project):
             return []
         here = exists().where(row.batch_id == batch.id)

@@ -12,13 +12,21 @@ from saiten.answers import AspectSummary, Batch, Spread, Summary
 from saiten.commands import exits
 from saiten.commands.files import name_file
 from saiten.commands.fixes import print_fixes
-from saiten.commands.gate import make_progress
 from saiten.commands.gate_settings import GateSettings, make_settings, read_metadata
 from saiten.commands.items import choose_reading, read_whole, reading_options
-from saiten.commands.output import STATES, TerminalTable, bounds, console, figure, open_progress, print_sheet
+from saiten.commands.output import (
+    STATES,
+    TerminalTable,
+    bounds,
+    console,
+    figure,
+    make_progress,
+    open_progress,
+    print_sheet,
+)
 from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
 from saiten.commands.service import LEXICAL, URL, open_service
-from saiten.core.errors import SaitenError
+from saiten.core.errors import AnswerInvalid
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls
 from saiten.reading import read
@@ -89,7 +97,7 @@ async def run_batch(
             click.echo(tell(LEXICAL), err=True)
         batch = await score(service, items, settings, progress)
         if not isinstance(batch, Batch):
-            raise SaitenError(tell("the service gave no answer"))
+            raise AnswerInvalid(tell("the service gave no answer"))
         return batch, await service.summary(batch.id)
 
 

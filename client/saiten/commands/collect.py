@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from saiten.bots import Bot, BotFailed, HttpBot, ProcessBot, Said, Turn
+from saiten.bots import Bot, BotFailed, BotUnusable, HttpBot, ProcessBot, Said, Turn
 from saiten.commands.assertions import LATENCY, read_assertions, report_assertions
 from saiten.commands.bot import BOT, BotOptions, bot_options
 from saiten.commands.files import InvalidItems
@@ -22,7 +22,6 @@ from saiten.commands.output import open_progress
 from saiten.commands.results import replace_file, require_output_file
 from saiten.commands.score import command as score_command
 from saiten.commands.service import URL
-from saiten.core.errors import SaitenError
 from saiten.core.formats import UnreadableInput, parse_map, read_items
 from saiten.core.formats.mapping import MOST_METADATA
 from saiten.core.language import tell
@@ -209,7 +208,7 @@ def read_contexts(dataset: str, maps: Sequence[str], input_encoding: str | None)
 
 
 async def run(found: Collected, bot: HttpBot | ProcessBot, store: ReplyCache | None, *, lanes: int) -> None:
-    """Asks the bot for what is not cached, `lanes` items at once. Raises SaitenError where it answers nothing."""
+    """Asks the bot for what is not cached, `lanes` items at once. Raises BotUnusable where it answers nothing."""
     try:
         turns = [turn_of(item) for item in found.items]
         digests: list[bytes] = []
@@ -255,11 +254,11 @@ async def ask(bot: Bot, turn: Turn, at: int, found: Collected) -> None:
 
 
 def advance(progress: Progress, bar: Any, found: Collected) -> None:
-    """Moves the bar; raises SaitenError where nothing was answered for so long that nothing will be."""
+    """Moves the bar; raises BotUnusable where nothing was answered for so long that nothing will be."""
     progress.advance(bar)
     if not found.said and len(found.failed) >= GIVE_UP:
         first = found.failed[min(found.failed)]
-        raise SaitenError(
+        raise BotUnusable(
             tell(
                 "the bot answered none of the first {count} items: {why}",
                 count=len(found.failed),

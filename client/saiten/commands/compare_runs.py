@@ -12,13 +12,12 @@ import click
 from saiten.answers import Batch, ChoiceCounts, PositionReport, PreferenceSummary
 from saiten.commands import exits
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate import make_progress
 from saiten.commands.gate_settings import read_metadata
-from saiten.commands.output import TerminalTable, bounds, console, figure, open_progress, print_sheet
+from saiten.commands.output import TerminalTable, bounds, console, figure, make_progress, open_progress, print_sheet
 from saiten.commands.runs import Progress
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import JSON, Connection, Object, once
-from saiten.core.errors import SaitenError, ServiceRefused
+from saiten.core.errors import BatchStopped, ServiceRefused
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.following import Follower
@@ -33,6 +32,7 @@ PATH = "/v1/preference-runs"
 @click.argument("runs", metavar="RUN RUN…", nargs=-1, required=True)
 @click.option("--baseline", metavar="RUN", help="Compare each run with this one alone (every two of them).")
 @click.option("--aspect", "aspects", multiple=True, metavar="NAME", help="An aspect; may be repeated (overall).")
+@click.option("--path", type=click.Choice(["source", "english"]), help="Judge the texts, or their translations.")
 @click.option("--one-order", is_flag=True, help="Show each pair in one order, at half the price.")
 @click.option("--active", is_flag=True, help="Choose the next pairs by what is known, until every rank is.")
 @click.option("--budget-usd", type=float, metavar="USD", help="The most that the judge may cost.")
@@ -119,14 +119,15 @@ async def post(service: Connection, path: str, body: Object, headers: dict[str, 
 
 
 async def follow(service: Connection, run_id: str, progress: Progress) -> None:
-    """Waits until the run is completed. Raises SaitenError where it pauses or is cancelled."""
+    """Waits until the run is completed. Raises BatchStopped where it pauses or is cancelled."""
     async with aclosing(Follower(service, run_id, path=PATH).states()) as states:
         async for state in states:
             batch = read(Batch, state)
             progress(batch)
             if batch.status in {"paused", "cancelled"}:
                 why = batch.pause_detail or batch.pause_reason or batch.status
-                raise SaitenError(tell("{run} is {status}: {reason}", run=run_id, status=batch.status, reason=why))
+                told = tell("{run} is {status}: {reason}", run=run_id, status=batch.status, reason=why)
+                raise BatchStopped(told, run_id)
 
 
 def print_summary(summary: PreferenceSummary) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.progress import Progress as Bar
-from rich.progress import TaskID
 
-from saiten.answers import Batch
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.cases import GateReport
@@ -24,21 +21,17 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.markdown import GATE_VERDICTS
-from saiten.commands.output import open_progress
+from saiten.commands.output import make_progress, open_progress
 from saiten.commands.process import REPORTED, describe_defect
 from saiten.commands.service import URL
 from saiten.connection import Object
 from saiten.core.errors import SignatureMismatch
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
-from saiten.core.wording import name_run
 from saiten.reading import read
 
 if TYPE_CHECKING:
     from saiten.commands.gating import GateJob
-
-TELL_SECONDS = 30.0
-"""Between two lines about the progress of a run, where standard error is not a terminal."""
 
 
 class GateUsage(click.UsageError):
@@ -98,7 +91,11 @@ class GateCommand(click.Command):
     help="Of that batch, such as build=1a2b; may be repeated.",
 )
 @click.option("--rubric", metavar="ID", help="Rubric of a file of items (ja-dialogue).")
-@click.option("--path", type=click.Choice(["source", "english", "both"]), help="Language path of a file of items.")
+@click.option(
+    "--path",
+    type=click.Choice(["source", "english", "both"]),
+    help="Language path of a file of items; with --pairwise source or english.",
+)
 @click.option(
     "--max-drop",
     multiple=True,
@@ -198,16 +195,14 @@ def command(
     3: could not run; 130: interrupted.
     """
     if pairwise:
-        judge_pairs(options, judge_kind, preferences=preferences, max_loss=max_loss, as_json=as_json)
+        asked = {**options, "preferences": preferences, "max_loss": max_loss, "junit": junit, "markdown": markdown}
+        judge_pairs(asked, judge_kind, as_json=as_json)
     if preferences is not None or max_loss is not None:
         raise click.UsageError(tell("--preferences and --max-loss go with --pairwise"))
     from saiten.commands.gating import GateJob
 
     given = {key: value for key, value in options.items() if value is not None}
-    if maps:
-        given["map"] = choose_reading(None, maps, None).mapping
-    if wheres:
-        given["where"] = choose_reading(None, (), None, wheres).where
+    given |= read_choices(maps, wheres)
     if rules := read_rules(min_mean, max_drop, max_rise):
         given["rules"] = rules
     table = read_gate_file(config)
@@ -224,29 +219,50 @@ def command(
     answer = run(job)
     report = read(GateReport, answer)
     recorded = record is not None and report.verdict == "pass"
+    from saiten.commands.junit import write_junit
+    from saiten.commands.markdown import write_markdown
+
     try:
         # First, because a CI collects these files even where standard output is closed.
-        write_reports(report, junit, markdown)
+        write_reports((junit, partial(write_junit, report)), (markdown, partial(write_markdown, report)))
     finally:
         show(answer, report, as_json=as_json, recorded=recorded)
     if record is not None and recorded:
-        told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(record))
-        # Of a file of several builds the next one is to be taken, and not all.
-        told += "".join(f" --where {quote(column)}=…" for column in settings.where)
-        click.echo(printable(told), err=True)
+        tell_recorded(record, settings)
     raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+
+
+def read_choices(maps: tuple[str, ...], wheres: tuple[str, ...]) -> dict[str, Any]:
+    """What of a file is read, where that is said."""
+    found: dict[str, Any] = {}
+    if maps:
+        found["map"] = choose_reading(None, maps, None).mapping
+    if wheres:
+        found["where"] = choose_reading(None, (), None, wheres).where
+    return found
+
+
+def tell_recorded(path: str, settings: GateSettings) -> None:
+    """Says how to compare with the baseline that was written there."""
+    told = tell("baseline: {path}; compare with it: saiten gate --baseline {path}", path=quote(path))
+    # Of a file of several builds the next one is to be taken, and not all.
+    told += "".join(f" --where {quote(column)}=…" for column in settings.where)
+    click.echo(printable(told), err=True)
 
 
 def judge_pairs(
     options: Mapping[str, Any],
     judge_kind: str | None,
     *,
-    preferences: str | None,
-    max_loss: float | None,
     as_json: bool,
 ) -> NoReturn:
-    """Prints the verdict by preferences, and exits with it."""
-    from saiten.commands.pairwise_gate import PairwiseJob, run_pairwise
+    """Writes and prints the verdict by preferences, and exits with it."""
+    from saiten.commands.pairwise_gate import (
+        PairwiseJob,
+        run_pairwise,
+        write_pairwise_junit,
+        write_pairwise_markdown,
+    )
 
     if not options["candidate"] or not options["baseline"]:
         raise click.UsageError(tell("--pairwise needs a --candidate and a --baseline"))
@@ -254,15 +270,21 @@ def judge_pairs(
         candidate=options["candidate"],
         baseline=options["baseline"],
         url=options["url"],
-        preferences=preferences,
+        preferences=options["preferences"],
         alpha=0.05 if options["alpha"] is None else options["alpha"],
-        max_loss=0.05 if max_loss is None else max_loss,
+        max_loss=0.05 if options["max_loss"] is None else options["max_loss"],
         budget_usd=options["budget_usd"],
         name=options["name"],
+        path=options["path"],
         judge=judge_kind,
         ci=is_ci(os.environ),
     )
+    require_writable((options["junit"], options["markdown"]))
     found = asyncio.run(run_pairwise(job))
+    write_reports(
+        (options["junit"], partial(write_pairwise_junit, found, job)),
+        (options["markdown"], partial(write_pairwise_markdown, found, job)),
+    )
     if as_json:
         click.echo(escape_controls(json.dumps(vars(found), ensure_ascii=False, indent=2)))
     else:
@@ -298,7 +320,12 @@ def require_use(
         raise click.UsageError(
             tell("--sequence needs a service that keeps the sequence: name it with --url, and leave --record out")
         )
-    for path in (junit, markdown, save, record, settings.judge_reference):
+    require_writable((junit, markdown, save, record, settings.judge_reference))
+
+
+def require_writable(paths: Iterable[str | None]) -> None:
+    """Raises InvalidItems where a file to be written has no folder, or is one."""
+    for path in paths:
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise InvalidItems(tell("{path}: there is no such folder", path=path))
         if path is not None and Path(path).is_dir():
@@ -329,44 +356,14 @@ def run(job: GateJob) -> Object:
         raise click.exceptions.Exit(exits.COULD_NOT_RUN) from None
 
 
-def make_progress(bar: Bar, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
-    """Shows the progress of each batch as a bar; without a terminal as a line from time to time, so that the log of a
-    CI distinguishes a slow run from one that hangs."""
-    lines: dict[str, TaskID] = {}
-    begun_at: dict[str, float] = {}
-    reported_at: dict[str, float] = {}
-
-    def show_progress(batch: Batch) -> None:
-        name, total = name_run(batch), batch.counts.total
-        done = total - batch.counts.queued
-        if batch.id not in lines:
-            lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)
-        bar.update(lines[batch.id], completed=done)
-        now = clock()
-        last = reported_at.get(batch.id)
-        ended = batch.status == "completed"
-        due = not ended if last is None else ended or now - last >= TELL_SECONDS
-        if bar.disable and due:
-            begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
-            took = tell(" in {seconds:.1f} s", seconds=now - begun) if ended else ""
-            click.echo(
-                tell("scoring {name}: {done} of {total}{took}", name=name, done=done, total=total, took=took), err=True
-            )
-
-    return show_progress
-
-
-def write_reports(report: GateReport, junit: str | None, markdown: str | None) -> None:
-    """Writes the files that a CI collects; raises InvalidItems where one cannot be written."""
-    from saiten.commands.junit import write_junit
-    from saiten.commands.markdown import write_markdown
-
-    wanted: Sequence[tuple[str | None, Any]] = ((junit, write_junit), (markdown, write_markdown))
+def write_reports(*wanted: tuple[str | None, Callable[[], str]]) -> None:
+    """Writes the files that a CI collects, each as its function says; raises InvalidItems where one cannot be
+    written."""
     for path, write in wanted:
         if path is None:
             continue
         try:
-            Path(path).write_text(write(report), encoding="utf-8")
+            Path(path).write_text(write(), encoding="utf-8")
         except OSError as error:
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 

@@ -18,12 +18,15 @@ from typing import Any
 from saiten.commands.files import InvalidItems, shorten_faults
 from saiten.commands.gate_settings import TERMS, GateSettings, name_fault
 from saiten.connection import Object
-from saiten.core.errors import SaitenError, SignatureMismatch
+from saiten.core.errors import AnswerInvalid, BatchesRequired, SaitenError, SignatureMismatch, TimeLimitReached
 from saiten.core.language import tell
 from saiten.private import require_server
 
 SUFFIX = ".parquet"
 FOOTER_BYTES = 1 << 20
+MOST_LOOKED_AT = 20
+"""Files of a folder, of which some may be damaged."""
+
 MARKS = b"row_key", b"item_key"
 """Columns that only files of results have; their names stand in the footer."""
 
@@ -38,7 +41,7 @@ def are_results(written: str | None) -> bool:
         return written is not None
     path = Path(written)
     if path.is_dir():
-        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), 1))
+        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_LOOKED_AT))
     return written.lower().endswith(SUFFIX) and holds_results(path)
 
 
@@ -55,7 +58,7 @@ def holds_results(path: Path) -> bool:
 
 
 def require_files(settings: GateSettings, *, writes: bool, asserts: bool) -> None:
-    """Raises InvalidItems or SaitenError where a gate over files asks for what only a service's batches have."""
+    """Raises InvalidItems or BatchesRequired where a gate over files asks for what only a service's batches have."""
     if not are_results(settings.candidate) or not (settings.baseline is None or are_results(settings.baseline)):
         raise InvalidItems(
             tell("files of results are compared with files of results; a service takes them by POST /v1/runs/adopt")
@@ -69,7 +72,7 @@ def require_files(settings: GateSettings, *, writes: bool, asserts: bool) -> Non
     }
     for option, given in asked.items():
         if given:
-            raise SaitenError(
+            raise BatchesRequired(
                 tell("{option} goes with batches: a service takes these files by POST /v1/runs/adopt", option=option)
             )
     if writes:
@@ -107,7 +110,7 @@ async def ask_server(request: bytes, seconds: float | None) -> Object:
         async with asyncio.timeout(seconds):
             said, _ = await process.communicate(request)
     except TimeoutError:
-        raise SaitenError(tell("the files were not read within {limit}", limit=f"{seconds:g} s")) from None
+        raise TimeLimitReached(tell("the files were not read within {limit}", limit=f"{seconds:g} s")) from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -116,7 +119,7 @@ async def ask_server(request: bytes, seconds: float | None) -> Object:
     try:
         answer: Object = json.loads(said)
     except ValueError:
-        raise SaitenError(tell("the files could not be judged: see above")) from None
+        raise AnswerInvalid(tell("the files could not be judged: see above")) from None
     return answer
 
 

@@ -55,7 +55,7 @@ from saiten.commands.runs import (
 )
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
-from saiten.core.errors import SaitenError, ServiceRefused
+from saiten.core.errors import BatchesRequired, JudgeUnfit, ServiceRefused, TimeLimitReached
 from saiten.core.figures import find_digits, write_figure
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
@@ -390,7 +390,7 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
                 before = await score(service, baseline, settings, progress) if baseline is not None else None
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
-            raise SaitenError(
+            raise TimeLimitReached(
                 tell("not everything was scored within {limit}; what was begun is cancelled", limit=limit)
             ) from None
         report = refuse_lexical(await judge_runs(service, job, tried, before, check), job)
@@ -403,9 +403,9 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
 
 
 def refuse_lexical(report: Object, job: GateJob) -> Object:
-    """The report; raises SaitenError where the lexical judge rated, and may not have."""
+    """The report; raises JudgeUnfit where the lexical judge rated, and may not have."""
     if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
-        raise SaitenError(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
+        raise JudgeUnfit(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
     return report
 
 
@@ -454,23 +454,23 @@ async def keep_version(
 
 
 def name_judge(kind: str, job: GateJob) -> None:
-    """Warns where the lexical judge will rate. Raises SaitenError where it may not, before anything is scored: a secret
+    """Warns where the lexical judge will rate. Raises JudgeUnfit where it may not, before anything is scored: a secret
     may be missing from this job."""
     if kind != "lexical":
         if job.judge == "lexical":
-            raise SaitenError(
+            raise JudgeUnfit(
                 tell("--judge lexical: this service's judge is {value}", value=printable(kind[:32]) or "not known")
             )
         return
     if job.refuses_lexical:
-        raise SaitenError(tell("the lexical judge, a baseline, would rate here; {hint}", hint=tell(LEXICAL_HINT)))
+        raise JudgeUnfit(tell("the lexical judge, a baseline, would rate here; {hint}", hint=tell(LEXICAL_HINT)))
     click.echo(tell(LEXICAL), err=True)
 
 
 def write_request(
     job: GateJob, candidate: Batch | Results, baseline: Batch | Results | None, check: Object | None
 ) -> Object:
-    """What the gate is asked, without the runs. Raises SaitenError for what only batches have."""
+    """What the gate is asked, without the runs. Raises BatchesRequired for what only batches have."""
     settings = job.settings
     request: Object = {**settings.model_dump(include={*TERMS}), "rules": settings.rules, "judge_check": check}
     # Older services do not know these fields.
@@ -480,11 +480,11 @@ def write_request(
         request["looks"] = settings.looks
     if settings.link is not None and job.record is None:
         if isinstance(candidate, Results) or isinstance(baseline, Results):
-            raise SaitenError(tell("a link is stored with a service's batches: name both runs as batches (ba_…)"))
+            raise BatchesRequired(tell("a link is stored with a service's batches: name both runs as batches (ba_…)"))
         request["link"] = settings.link
     if settings.sequence is not None:
         if isinstance(candidate, Results) or isinstance(baseline, Results):
-            raise SaitenError(tell("a sequence is of a service's batches: name both runs as batches or items"))
+            raise BatchesRequired(tell("a sequence is of a service's batches: name both runs as batches or items"))
         request["sequence"] = settings.sequence
         if "alpha" not in settings.model_fields_set:
             del request["alpha"]  # the sequence has its own

@@ -83,7 +83,12 @@ def uses_lexical(report: GateReport) -> bool:
     """Whether the lexical judge, which is a baseline, gave any of the ratings."""
     differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
     judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
-    return any(LEXICAL in judge.split(",") for judge in (*judges, *differing))
+    return any(map(names_lexical, (*judges, *differing)))
+
+
+def names_lexical(judge: str) -> bool:
+    """Whether the lexical judge is among those of a signature's piece."""
+    return LEXICAL in judge.split(",")
 
 
 def name_verdict(report: GateReport) -> str:

@@ -6,15 +6,17 @@ import json
 import re
 import statistics
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 from rich.table import Table
 from rich.text import Text
 
@@ -22,6 +24,10 @@ from saiten.commands.folding import fold
 from saiten.core.figures import write_figure
 from saiten.core.language import mark, tell, tell_items
 from saiten.core.plain_text import escape_controls, printable
+from saiten.core.wording import name_run
+
+if TYPE_CHECKING:
+    from saiten.answers import Batch
 
 DASH = "–"
 TEXTS = 40
@@ -36,6 +42,9 @@ UNRATED = "?"
 EDGE = 1
 GAP = 3
 """What a table leaves before the first column, and after each."""
+
+PROGRESS_SECONDS = 30.0
+"""Between two lines about the progress of a run, where standard error is not a terminal."""
 
 LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold", "caption_justify": "left"}
 
@@ -266,6 +275,33 @@ def open_progress(*, shown: bool = True) -> Progress:
     target = console(error=True)
     # Redirected, rich would send what is meant for standard output to standard error, where the bars are.
     return Progress(console=target, transient=True, disable=not (shown and target.is_terminal), redirect_stdout=False)
+
+
+def make_progress(bar: Progress, *, clock: Callable[[], float] = time.monotonic) -> Callable[[Batch], None]:
+    """Shows the progress of each batch as a bar; without a terminal as a line from time to time, so that the log of a
+    CI distinguishes a slow run from one that hangs."""
+    lines: dict[str, TaskID] = {}
+    begun_at: dict[str, float] = {}
+    reported_at: dict[str, float] = {}
+
+    def show_progress(batch: Batch) -> None:
+        name, total = name_run(batch), batch.counts.total
+        done = total - batch.counts.queued
+        if batch.id not in lines:
+            lines[batch.id] = bar.add_task(tell("scoring {name}", name=name), total=total)
+        bar.update(lines[batch.id], completed=done)
+        now = clock()
+        last = reported_at.get(batch.id)
+        ended = batch.status == "completed"
+        due = not ended if last is None else ended or now - last >= PROGRESS_SECONDS
+        if bar.disable and due:
+            begun, reported_at[batch.id] = begun_at.setdefault(batch.id, now), now
+            took = tell(" in {seconds:.1f} s", seconds=now - begun) if ended else ""
+            click.echo(
+                tell("scoring {name}: {done} of {total}{took}", name=name, done=done, total=total, took=took), err=True
+            )
+
+    return show_progress
 
 
 WORDY = frozenset({"", "higher", "system"})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +19,14 @@ import click
 
 from saiten.commands.compare_runs import PATH, post
 from saiten.commands.files import InvalidItems
+from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
+from saiten.commands.markdown import GATE_VERDICTS, LEXICAL_NOTE, escape, names_lexical
 from saiten.commands.service import LEXICAL, NO_JUDGE, open_service
 from saiten.connection import JSON, Connection, Object, once
-from saiten.core.errors import SaitenError
+from saiten.core.errors import JudgeUnfit
 from saiten.core.figures import write_figure
 from saiten.core.language import tell
+from saiten.core.wording import read_signature
 from saiten.waiting import read_object
 
 RANKING = "/v1/analyses/ranking"
@@ -48,22 +51,26 @@ class PairwiseJob:
     max_loss: float
     budget_usd: float | None = None
     name: str | None = None
+    path: str | None = None
     judge: str | None = None
     ci: bool = False
 
 
 @dataclass(frozen=True)
 class PairwiseVerdict:
-    """The verdict with the candidate's share of preferences and its interval; `looks` counts looks of the gate."""
+    """The verdict with the candidate's share of preferences and its interval; `looks` counts looks of the gate, and
+    `code` says what decided. `lexical` is whether that judge, a baseline, compared."""
 
     verdict: Verdict
     share: float | None
     interval: tuple[float, float] | None
+    code: str
     reason: str
     pairs: Mapping[str, Any] | None
     looks: int
     preference_run: str | None
     stopped_early: bool = False
+    lexical: bool = False
 
 
 def spend(alpha: float, look: int) -> float:
@@ -99,18 +106,19 @@ async def rank_file(service: Connection, path: str, alpha: float) -> Object:
 
 
 async def require_judge(service: Connection, job: PairwiseJob) -> None:
-    """Says where the baseline judge would compare. Raises SaitenError in a CI, unless that judge was named."""
+    """Says where the baseline judge would compare. Raises JudgeUnfit in a CI, unless that judge was named."""
     judge = (await service.info()).get("judge")
     if not (isinstance(judge, dict) and judge.get("baseline")):
         return
     if job.ci and job.judge != "lexical":
-        raise SaitenError(tell("in a CI the lexical judge compares nothing unless --judge lexical says so"))
+        raise JudgeUnfit(tell("in a CI the lexical judge compares nothing unless --judge lexical says so"))
     click.echo(tell(LEXICAL), err=True)
 
 
 async def begin(service: Connection, job: PairwiseJob) -> str:
     """The id of a new preference run of the two runs."""
     asked: dict[str, Any] = {"runs": [job.candidate, job.baseline], "name": job.name, "budget_usd": job.budget_usd}
+    asked["path"] = job.path
     body = {key: value for key, value in asked.items() if value is not None}
     return str((await post(service, PATH, body, once(JSON, None)))["id"])
 
@@ -131,7 +139,7 @@ async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool)
                 early = not ended
                 if early and owned:
                     await service.request("POST", f"{PATH}/{run}/cancel", again=False)
-                return PairwiseVerdict(**{**vars(found), "stopped_early": early})
+                return replace(found, stopped_early=early)
         await asyncio.sleep(WAIT_SECONDS)
 
 
@@ -146,7 +154,9 @@ async def look_at(
     plan = state["pairs"]
     names = dict(zip(plan["runs"], plan["systems"], strict=True))
     candidate, baseline = (names.get(one, one) for one in (job.candidate, job.baseline))
-    return decide(answer, job, candidate, baseline, look=look, run=run)
+    found = decide(answer, job, candidate, baseline, look=look, run=run)
+    signatures = [state.get("signature") or "", *(state.get("signatures") or ())]
+    return replace(found, lexical=any(names_lexical(read_signature(one).get("judge", "")) for one in signatures))
 
 
 def decide(
@@ -159,18 +169,18 @@ def decide(
             raise InvalidItems(tell("{system} is not among the systems: {names}", system=system, names=names))
     met = next((one for one in ranking["pairs"] if {one["a"], one["b"]} == {candidate, baseline}), None)
 
-    def end(verdict: Verdict, reason: str, share: float | None = None, ends: Any = None) -> PairwiseVerdict:
-        return PairwiseVerdict(verdict, share, ends, reason, met, look, run)
+    def lack(code: str, reason: str, share: float | None = None) -> PairwiseVerdict:
+        return PairwiseVerdict("inconclusive", share, None, code, reason, met, look, run)
 
     if met is None:
-        return end("inconclusive", tell("the two were never compared"))
+        return lack("never-compared", tell("the two were never compared"))
     share, ends = met["share"], met["share_interval"]
     if met["a"] != candidate:
         share, ends = 1 - share, None if ends is None else (1 - ends[1], 1 - ends[0])
     if not met["both_orders"]:
-        return end("inconclusive", tell("each was shown in one order only, so that the order decides too"), share)
+        return lack("one-order", tell("each was shown in one order only, so that the order decides too"), share)
     if ends is None:
-        return end("inconclusive", tell("too few dialogues or items for an interval"), share)
+        return lack("too-few", tell("too few dialogues or items for an interval"), share)
     least = 0.5 - job.max_loss
     told = tell(
         "preferred in {share} [{low}, {high}], a tie counting half; needed {least}",
@@ -180,4 +190,39 @@ def decide(
         least=write_figure(least, 3),
     )
     verdict: Verdict = "pass" if ends[0] >= least else "fail" if ends[1] < least else "inconclusive"
-    return end(verdict, told, share, tuple(ends))
+    return PairwiseVerdict(verdict, share, tuple(ends), "share", told, met, look, run)
+
+
+def write_pairwise_junit(found: PairwiseVerdict, job: PairwiseJob) -> str:
+    """One test case: whether the candidate is preferred often enough."""
+    asked: dict[str, str | None] = {"candidate": job.candidate, "baseline": job.baseline, "alpha": f"{job.alpha:g}"}
+    asked |= {"max_loss": f"{job.max_loss:g}", "preference_run": found.preference_run, "looks": str(found.looks)}
+    properties = [("verdict", found.verdict), *((name, value) for name, value in asked.items() if value)]
+    case = JUnitCase(f"preferences: max_loss {job.max_loss:g}", OUTCOMES[found.verdict], found.reason, found.code)
+    # Within the first line of the file: CI systems show the suite's name above everything else.
+    return write_suite("saiten gate --pairwise" + name_lexical(found), properties, [case])
+
+
+def write_pairwise_markdown(found: PairwiseVerdict, job: PairwiseJob) -> str:
+    """Headline, what was compared, what decided, and how often either was preferred."""
+    headline = tell("Saiten gate: {verdict}", verdict=tell(GATE_VERDICTS[found.verdict]) + name_lexical(found))
+    runs = tell(
+        "Candidate **{candidate}** against **{baseline}** by preferences, alpha {alpha}.",
+        candidate=escape(job.candidate),
+        baseline=escape(job.baseline),
+        alpha=f"{job.alpha:g}",
+    )
+    parts = [f"### {headline}", runs, f"- **{tell(GATE_VERDICTS[found.verdict])}** {escape(found.reason)}"]
+    if found.pairs is not None:
+        names = [escape(str(found.pairs[side])) for side in ("a", "b")]
+        counts = [str(found.pairs[name]) for name in ("a_wins", "b_wins", "ties")]
+        rows = ([*names, tell("ties")], ["--:"] * 3, counts)
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    if found.stopped_early:
+        parts.append(escape(tell("  stopped early, at look {look}", look=found.looks).strip()) + ".")
+    return "\n\n".join(parts) + "\n"
+
+
+def name_lexical(found: PairwiseVerdict) -> str:
+    """That the judge is a baseline; empty of any other."""
+    return tell(LEXICAL_NOTE) if found.lexical else ""

@@ -468,8 +468,8 @@ def whose(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--items", type=int, metavar="N", help="How many responses people rate (100).")
 @click.option(
     "--choose",
-    type=click.Choice(["random", "informative", "stratified"]),
-    help="Any responses, more where the judge is unsteady, or some of every level (random).",
+    type=click.Choice(["random", "informative", "stratified", "worst"]),
+    help="Any responses, more where the judge is unsteady, some of every level, or the worst (random).",
 )
 @click.option("--aspect", metavar="NAME", help="The aspect whose spread or level counts (all).")
 @click.option("--judge-batch", "judges", multiple=True, metavar="ID", help="Other judges' batch of these responses.")

@@ -480,10 +480,10 @@ def name_result(result: Result, item_id: str | None, cluster: str | None, texts:
 
 
 def require_rubric(first: Result, requests: Sequence[Mapping[str, Any]]) -> None:
-    """Raises SaitenError where the first result shows that no item can be scored, so that it is reported only once."""
+    """Raises ServiceRefused where the first result shows that no item can be scored: it is reported once."""
     error = first.get("error")
     if error is not None and error["code"] in OF_THE_RUBRIC and len({*map(rubric_of, requests)}) == 1:
-        raise SaitenError(error["detail"])
+        raise ServiceRefused(error["detail"], error, 422)
 
 
 def explain(progress: Progress, position: int, result: dict[str, Any], unused: str | None) -> None:

@@ -7,6 +7,9 @@ SaitenError
 ├── AnswerInvalid            the answer is not one of this version of Saiten
 ├── InputUnusable            a file cannot be read
 ├── BatchStopped             a run paused or was cancelled before it was complete
+├── BatchesRequired          files were named where only a service's batches will do
+├── JudgeUnfit               the service's judge is not one that the caller allows
+├── TimeLimitReached         the caller's own limit of time is over
 └── ServiceRefused           a problem document, with its `code`
     └── SignatureMismatch    two runs that were scored differently
 """
@@ -18,7 +21,7 @@ from typing import Any
 
 
 class SaitenError(Exception):
-    """`detail` is one sentence for the caller; `code` is stable."""
+    """`detail` is one sentence for the caller; `code` is stable, and each subclass has its own."""
 
     code = "saiten-error"
 
@@ -45,6 +48,18 @@ class AnswerInvalid(SaitenError):
 
 class InputUnusable(SaitenError):
     code = "input-unusable"
+
+
+class BatchesRequired(SaitenError):
+    code = "batches-required"
+
+
+class JudgeUnfit(SaitenError):
+    code = "judge-unfit"
+
+
+class TimeLimitReached(SaitenError):
+    code = "time-limit-reached"
 
 
 class BatchStopped(SaitenError):

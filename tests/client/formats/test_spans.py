@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from saiten.core.formats import read_items
-from saiten.core.formats.spans import Said, SpanEvent, find_conversation, is_of_a_call, name_saying, read_call
+from saiten.core.formats.spans import (
+    Said,
+    SpanEvent,
+    find_conversation,
+    find_kind,
+    is_of_a_call,
+    name_saying,
+    read_arguments,
+    read_call,
+    read_plainly,
+)
 
 ASKED, ANSWER = "予約したいのですが。", "何名様でしょうか。"
 REQUEST = {"model": "m", "messages": [{"role": "system", "content": "係"}, {"role": "user", "content": ASKED}]}
@@ -174,3 +184,61 @@ def test_a_root_span_and_its_generation_give_one_item() -> None:
     (item,) = [found.value for found in read_items(file)]
     assert item["context"] == [{"speaker": "user", "text": ASKED}]
     assert (item["response"], item["dialogue"]) == (ANSWER, "s-1")
+
+
+def test_texts_that_a_tool_writes_as_json_have_no_quotation_marks() -> None:
+    mlflow = read_plainly(
+        {
+            "mlflow.spanType": text("TOOL"),
+            "mlflow.spanInputs": text({"question": ASKED}),
+            "mlflow.spanOutputs": text(ANSWER),
+            "session.id": text("s-1"),
+            "plain": 'half"',
+        }
+    )
+    assert (find_kind(mlflow), find_conversation(mlflow), mlflow["plain"]) == ("TOOL", "s-1", 'half"')
+    assert read_call(mlflow) is not None
+    assert mlflow["mlflow.spanOutputs"] == ANSWER
+    entity = read_plainly({"traceloop.entity.output": json.dumps(ANSWER)})
+    assert entity == {"traceloop.entity.output": ANSWER}
+    # Who says something in quotation marks to another tool said them.
+    said = {"input.value": text(ASKED), "langfuse.observation.input": text(ASKED)}
+    assert read_plainly(said) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"args": [ASKED], "kwargs": {}}, ASKED),
+        ({"args": [], "kwargs": {"question": ASKED, "limit": 3}}, ASKED),
+        ({"args": [ASKED, "guest"], "kwargs": {}}, {}),
+        ({"args": [[]], "kwargs": {"question": ASKED, "guest": "g"}}, {"question": ASKED, "guest": "g"}),
+        ({"args": 3, "kwargs": "x"}, {}),
+        ({"args": [ASKED]}, {"args": [ASKED]}),
+        (ASKED, ASKED),
+        (None, None),
+    ],
+)
+def test_of_what_a_function_was_given_the_only_text_counts(given: Any, wanted: Any) -> None:
+    assert read_arguments(given) == wanted
+
+
+def test_a_file_of_mlflows_spans_is_read_likewise() -> None:
+    attributes = {
+        "mlflow.spanType": text("LLM"),
+        "mlflow.spanInputs": text(REQUEST),
+        "mlflow.spanOutputs": text(ANSWER),
+    }
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+    span = {"traceId": "a" * 32, "spanId": "b" * 16, "name": "answer", "attributes": pairs}
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    (item,) = [found.value for found in read_items(io.BytesIO(text(document).encode()))]
+    assert item["response"] == ANSWER
+
+
+def test_the_session_of_a_trace_of_mlflow_is_its_dialogue() -> None:
+    spans = [{"attributes": {"mlflow.spanInputs": text({"question": ASKED}), "mlflow.spanOutputs": text(ANSWER)}}]
+    info = {"trace_id": "tr-1", "trace_metadata": {"mlflow.trace.session": "s-1", "mlflow.user": "u"}}
+    file = io.BytesIO(text({"info": info, "data": {"spans": spans}}).encode())
+    (item,) = [found.value for found in read_items(file)]
+    assert (item["id"], item["dialogue"], item["response"]) == ("tr-1", "s-1", ANSWER)

@@ -20,7 +20,7 @@ from saiten_server.explorer.pages.exploration import (
     read_exploration,
     translate,
 )
-from saiten_server.explorer.pages.items import MOST_COLUMNS, cell_of, list_columns, show_columns
+from saiten_server.explorer.pages.items import MOST_COLUMNS, cell_of, list_item_columns, show_columns
 from saiten_server.runs.result import CaseQuery, ResultQuery
 from tests.support.cases import in_turn
 from tests.support.elements import Page
@@ -249,7 +249,7 @@ def test_a_list_is_read_back_as_it_was_written():
 
 def test_a_cell_is_the_darker_the_farther_its_value_is_from_the_best():
     lfqa = load_rubric("lfqa")
-    columns = {column.measure: column for column in list_columns(("formality", "factuality", "mate"), lfqa)}
+    columns = {column.measure: column for column in list_item_columns(("formality", "factuality", "mate"), lfqa)}
     low, high = lfqa.aspect("factuality").scale
     assert (columns["factuality"].shade(low), columns["factuality"].shade(high)) == (5, 0)
     assert [columns["formality"].shade(value) for value in (-1, 0, 1)] == [5, 0, 5]
@@ -264,7 +264,7 @@ def test_a_cell_is_the_darker_the_farther_its_value_is_from_the_best():
 
 
 def test_a_line_has_few_columns_and_what_it_is_sorted_by():
-    columns = list_columns([f"m{number}" for number in range(20)] + ["m3.blended"], None)
+    columns = list_item_columns([f"m{number}" for number in range(20)] + ["m3.blended"], None)
     shown = [column.measure for column in show_columns(columns, "m3.blended")]
     assert (len(shown), shown[:2], shown[-1]) == (MOST_COLUMNS, ["m0", "m1"], "m3.blended")
     assert [column.measure for column in show_columns(columns[:2], "m1")] == ["m0", "m1"]

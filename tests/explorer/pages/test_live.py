@@ -18,6 +18,7 @@ from saiten_server.core.errors import StoreUnavailable
 from saiten_server.explorer.pages.live import News, count_again, look_again, stream_events
 from saiten_server.runs.watching import RunWatch
 from tests.support.events import read_events
+from tests.support.faults import words
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -272,7 +273,7 @@ async def test_a_stream_asks_for_all_its_runs_at_once_and_not_again_while_asked(
 
 
 async def test_after_an_outage_the_store_is_asked_again() -> None:
-    answers: list[StoreUnavailable | list[Batch]] = [StoreUnavailable("gone"), [make_queued("ba_1")]]
+    answers: list[StoreUnavailable | list[Batch]] = [StoreUnavailable(words("gone")), [make_queued("ba_1")]]
 
     async def find(*_: object) -> list[Batch]:
         answer = answers.pop(0)
@@ -288,6 +289,6 @@ async def test_after_an_outage_the_store_is_asked_again() -> None:
 
 async def test_an_outage_of_the_store_changes_no_count() -> None:
     async def fail() -> int:
-        raise StoreUnavailable("gone")
+        raise StoreUnavailable(words("gone"))
 
     assert await count_again(News(fail, str), 3) == 3

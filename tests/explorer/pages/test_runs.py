@@ -10,6 +10,7 @@ import pytest
 from saiten_server.core.errors import SignatureMismatch
 from saiten_server.explorer.pages import runs
 from saiten_server.platform.computations import PendingComputation
+from tests.support.faults import words
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, post_run, wait_for
 from tests.support.seen_page import HOSTILE, Page
@@ -190,7 +191,7 @@ async def test_without_script_the_page_comes_again_until_all_is_compared(client,
     async def answer(*_: object, **__: object) -> PendingComputation:
         if is_pending:
             return PendingComputation(datetime.now(UTC), 0.0)
-        raise SignatureMismatch("scored in different ways")
+        raise SignatureMismatch(words("scored in different ways"))
 
     monkeypatch.setattr(runs, "examine", answer)
     page = (await client.get("/", headers={"Accept": "text/html"})).text

@@ -157,6 +157,25 @@ def test_tools_are_left_out_and_counted() -> None:
     assert found.tool_calls == 1
 
 
+def test_what_a_tool_of_mlflow_returns_is_not_said() -> None:
+    tool = {"mlflow.spanType": '"TOOL"', "mlflow.spanInputs": '{"city": "東京"}', "mlflow.spanOutputs": '"晴れ"'}
+    root = {"mlflow.spanType": '"AGENT"', "mlflow.spanInputs": '"天気は？"', "mlflow.spanOutputs": '"東京は晴れです。"'}
+    found = read([make_span(root, number=1, trace=1), make_span(tool, number=2, trace=1, at=1, parent=span_id(1))])
+    assert said(found) == ["天気は？", "東京は晴れです。"]
+    (row,) = Reader("team", RULES, KnownTexts(), lambda text, _: text).read([make_span(tool)]).rows
+    assert "晴れ" not in row.said
+
+
+def test_a_step_that_does_not_tell_what_it_was_asked_has_it_from_its_call() -> None:
+    given = {"langfuse.observation.input": json.dumps({"args": ["席は？", "guest"], "kwargs": {}})}
+    step = make_span({**given, "langfuse.observation.output": "あります"}, number=1, trace=1)
+    assert said(read([step])) == ["あります"]
+    assert said(read([step, replace(chat(["席は？"], "あります", number=2, trace=1), parent=span_id(1))])) == [
+        "席は？",
+        "あります",
+    ]
+
+
 def test_failed_calls_are_counted_once() -> None:
     failing = replace(chat(["席は？"], None, number=2, trace=1), failed=True, parent=span_id(1))
     around = replace(workflow("席は？", "", number=1), failed=True)
@@ -202,6 +221,48 @@ def test_what_follows_an_erased_text_is_read_without_it() -> None:
         known.add(rows[-1].fresh)
     kept = [StoredSpan(row.key, row.said, NOON) for row in rows[2:]]
     assert said(assemble(kept)) == said(read(spans))[4:]
+
+
+def test_what_a_clock_that_is_days_behind_timed_is_there_once() -> None:
+    first, second, third = talk(3, "a")
+    back = 3 * 86_400 * SECOND
+    for late in (
+        [first, replace(second, start=second.start - back, end=second.end - back), third],
+        [third, second, first],
+    ):
+        spans = [
+            replace(one, start=one.start - number * back, end=one.end - number * back)
+            for number, one in enumerate(late)
+        ]
+        found = read(spans)
+        assert said(found) == said(read(talk(3, "a")))
+        assert {turn.latency_seconds for turn in found.turns if turn.role == "system"} == {0.5}
+
+
+def test_the_same_said_again_is_no_earlier_call() -> None:
+    """The first call did not arrive: the second one's history tells what it said."""
+    found = read(
+        [
+            chat(["はい", "席は？", "はい"], "席は？", number=1),
+            chat(["はい", "席は？"] * 2 + ["窓"], "はい", number=2, at=5),
+        ]
+    )
+    assert said(found) == ["はい", "席は？", "はい", "席は？", "窓", "はい"]
+
+
+def test_spans_whose_parents_never_come_are_read() -> None:
+    orphans = [replace(one, parent="f" * 16) for one in talk(3, "a")]
+    assert said(read(orphans)) == said(read(talk(3, "a")))
+    nested = [replace(one, trace=orphans[0].trace, parent="f" * 16) for one in NESTED]
+    assert said(read(nested)) == ["席は？", "あります"]
+
+
+def test_of_a_history_of_100_000_messages_the_latest_are_read() -> None:
+    asked = [f"発話{number}" for number in range(100_001)]
+    (row,) = Reader("team", RULES, KnownTexts(), lambda text, _: text).read([chat(asked, "はい")]).rows
+    found = assemble([StoredSpan(row.key, row.said, NOON)])
+    assert len(found.turns) == 401
+    assert said(found)[-2:] == ["発話100000", "はい"]
 
 
 def test_a_long_conversation_is_put_together_in_one_pass() -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.access import ProjectPolicy
@@ -20,6 +21,7 @@ from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.traces.wire import decode
+from saiten_server.platform.sql.engine import open_engine
 from saiten_server.runs.quota import StorageQuota
 from tests.support.serving import serving
 from tests.support.spans import NOON, chat, export, talk
@@ -131,3 +133,16 @@ async def test_the_exporter_of_the_sdk_is_understood(tmp_path: Path) -> None:
         found = (await client.get(f"/v1/traces/conversations/{name_id('default', 'sdk')}")).json()
     assert len(found["turns"]) == 6
     assert (found["system"], found["build"]) == ("yoyaku-bot", "2.0")
+
+
+async def test_postgresql_plans_for_what_a_body_brings(postgres_url: str) -> None:
+    engine = open_engine(postgres_url)
+    intake = open_intake(engine)
+    for number in range(8):
+        await send(intake, f"c{number}", first=10 * number)
+    query = "SELECT sum(custom_plans), sum(generic_plans) FROM pg_prepared_statements WHERE statement LIKE 'SELECT live_traces%'"
+    async with engine.connect() as connection:
+        custom, generic = (await connection.execute(text(query))).one()
+    await engine.dispose()
+    assert custom > 5
+    assert generic == 0

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from saiten.core.messages import Message
+from tests.support.fake_deepl import KEY, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.pair_judge import (
@@ -188,6 +191,10 @@ async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         for body, status, code in bad:
             found = await client.post("/v1/preference-runs", json=body)
             assert (found.status_code, found.json()["code"]) == (status, code), (body, found.text)
+        unfit = await client.post("/v1/preference-runs", json={"runs": [one, apart]}, headers={"Accept-Language": "ko"})
+        reasons = [Message(one["code"], **one["values"]) for one in unfit.json()["values"]["reasons"]]
+        assert {reason.id for reason in reasons} == {"left-out-contexts", "left-out-alone"}
+        assert all(reason.say("ko") in unfit.json()["detail"] for reason in reasons)
         assert (await client.get("/v1/preference-runs")).json()["items"] == []
         assert fake.requests == []
         allowed = await finish(client, {"runs": [one, explained], "allow_signature_mismatch": True})
@@ -283,6 +290,31 @@ async def test_the_provider_s_batch_mode_answers_both_orders(tmp_path: Path) -> 
             assert [line["aspects"]["overall"]["preference"] for line in await read_lines(client, run["id"])] == [
                 "first"
             ] * 3
+
+
+@pytest.mark.parametrize("mode", ["live", "provider-batch"])
+async def test_runs_are_compared_on_the_english_path(tmp_path: Path, mode: str) -> None:
+    behaviour = answer_with(prefer_longer)
+    async with FakeProviderBatch(instant=True) as fake:
+        fake.chat, fake.line = behaviour, lambda _, request: behaviour(request)
+        settings = {"openai_api_key": "k", "openai_base_url": fake.base_url, "provider_poll_seconds": 0.05}
+        with FakeDeepL() as deepl:
+            settings |= {"deepl_api_key": KEY, "deepl_server_url": deepl.url}
+            async with serving(tmp_path, **settings) as client:
+                runs = [await post_system(client, system) for system in ("bot-a", "bot-b")]
+                assert deepl.texts == []
+                body = {"runs": runs, "path": "english", "mode": mode}
+                estimate = (await client.post("/v1/preference-runs/estimates", json=body)).json()
+                run = await finish(client, body)
+                assert (run["path"], run["counts"]["scored"], run["usage"]["judge_calls"]) == ("english", 3, 6)
+                spent = run["usage"]["translated_characters"]
+                assert estimate["translated_characters"] == spent == sum(map(len, deepl.texts)) > 0
+                assert "path:english" in run["signature"]
+                lines = await read_lines(client, run["id"], texts=True)
+                assert [line["aspects"]["overall"]["preference"] for line in lines] == ["first"] * 3
+                # The texts are those of the runs: what they were in English is not stored.
+                assert {line["path"] for line in lines} == {"english"}
+                assert not any("[EN]" in json.dumps(line) for line in lines)
 
 
 def talk(goal: str, *said: str) -> dict[str, Any]:

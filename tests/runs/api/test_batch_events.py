@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import Batch
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.platform.sql.engine import open_engine
 from saiten_server.runs.watching import rest, stream_events
 from tests.support.events import Event, read_event, read_events
+from tests.support.faults import words
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, post_batch, wait_for
 from tests.support.serving import serving
@@ -32,7 +34,7 @@ async def test_a_batch_is_followed_to_its_end(tmp_path: Path) -> None:
         async with client.stream("GET", f"{path}/events") as response:
             events = [event async for event in read_events(response)]
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
-        assert response.headers["cache-control"] == "no-store"
+        assert (response.headers["cache-control"], response.headers["content-language"]) == ("no-store", "en")
         assert {name for name, _ in events[:-1]} == {"progress"}
         assert events[-1] == ("completed", (await client.get(path)).json())
         late = await client.get(f"{path}/events")
@@ -146,10 +148,20 @@ async def test_what_changes_as_time_passes_is_no_news(batch: Batch) -> None:
 
 async def test_a_store_that_is_away_for_a_while_ends_nothing(batch: Batch, caplog: pytest.LogCaptureFixture) -> None:
     done = batch.model_copy(update={"status": "cancelled"})
-    away = StoreUnavailable("the database is away")
+    away = StoreUnavailable(words("the database is away"))
     events = await collect(batch, Sightings(away, away, done))
     assert [name for name, _ in events] == ["progress", "progress", "cancelled"]
     assert "store-unavailable" in caplog.text
+
+
+@pytest.mark.parametrize("language", ["en", "ja", "ko"])
+async def test_why_a_batch_pauses_is_said_in_the_readers_language(batch: Batch, language: str) -> None:
+    detail = Message("pause-judge-refuses", fault=words("?"))
+    paused = batch.model_copy(update={"status": "paused", "pause_detail": detail})
+    pieces = stream_events(batch, Sightings(paused, None).find, partial(rest, admit, asyncio.Event()), language)
+    told = [read_event(piece.decode().strip()) async for piece in pieces][1][1]
+    assert told["pause_detail"] == detail.say(language)
+    assert told["messages"]["pause_detail"] == {"code": detail.id, "values": detail.as_json()}
 
 
 async def test_silence_is_broken_by_comments(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from saiten_server.core.redaction import drop, hash_with, read_texts, redact_ask
 from saiten_server.runs.result import Result
 from saiten_server.runs.store.batches import BatchStore
 from tests.support.cases import in_turn
+from tests.support.faults import words
 from tests.support.posted import make_item, post_batch, wait_for
 from tests.support.serving import serving
 
@@ -62,7 +63,7 @@ async def test_a_stream_that_fails_does_not_end_as_if_it_were_whole(
 
     async def fail_later(self: BatchStore, project: str, batch_id: str, *, after: int, limit: int) -> list[Result]:
         if after > 0:
-            raise StoreUnavailable("the database went away")
+            raise StoreUnavailable(words("the database went away"))
         return await read(self, project, batch_id, after=after, limit=limit)
 
     monkeypatch.setattr(BatchStore, "results", fail_later)

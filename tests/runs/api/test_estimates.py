@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from saiten.core.messages import Message
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import NDJSON, make_body, write_ndjson
 
@@ -22,6 +23,16 @@ async def test_a_batch_is_estimated(client: httpx.AsyncClient, fake: FakeOpenAI,
     assert report["cost_usd"] >= report["unit_cost_usd"] > 0
     assert fake.requests == []
     assert (await client.get("/v1/batches")).json()["items"] == []
+
+
+@pytest.mark.parametrize("language", ["en", "ja", "ko"])
+async def test_what_is_assumed_is_said_in_the_callers_language(client: httpx.AsyncClient, language: str) -> None:
+    headers = {"Accept-Language": language}
+    report = (await client.post("/v1/estimates", json=make_body(1), headers=headers)).json()
+    assert Message("assumed-tokens").say(language) in report["assumptions"]
+    assert {"code": "assumed-tokens", "values": {}} in report["messages"]["assumptions"]
+    accepted = await client.post("/v1/batches", json=make_body(1), headers=headers)
+    assert (accepted.status_code, accepted.headers["content-language"]) == (202, language)
 
 
 async def test_the_projects_policy_holds_for_an_estimate_too(client: httpx.AsyncClient) -> None:

@@ -14,6 +14,7 @@ from saiten_server.platform.sql.tables import idempotency_keys
 from saiten_server.scoring import idempotency
 from saiten_server.scoring.idempotency import claimed, show_life
 from saiten_server.scoring.store import KEY_SECONDS, EvaluationStore, StoredAnswer
+from tests.support.faults import words
 from tests.support.waiting import LIMIT_SECONDS
 
 KEY = "k1"
@@ -31,7 +32,7 @@ class RenewingStore(EvaluationStore):
     async def renew_key(self, project: str, key: str) -> None:
         self.renewals += 1
         if self.renewals <= self.fails:
-            raise StoreUnavailable("gone")
+            raise StoreUnavailable(words("gone"))
 
 
 async def claims(engine: AsyncEngine) -> list[tuple[str, str]]:

@@ -1,20 +1,10 @@
 // Comparing a pair with one key. Every key can be switched off, and the form works without any of this.
 
-const OFF = "saiten.shortcuts";
+const { digitOf, offerShortcuts, sendOnce } = await import(document.querySelector('script[src$="/sheet_keys.js"]').src);
 const form = document.getElementById("pair");
 const reason = document.getElementById("reason");
-const shortcuts = document.getElementById("shortcuts");
+const shortcuts = offerShortcuts(form);
 const before = document.getElementById("before");
-let sent = false;
-
-// The digit that was typed: by the character, else by the key, for layouts that have digits on the shifted level.
-function digitOf(event) {
-  if (/^[012]$/.test(event.key)) {
-    return event.key;
-  }
-  const found = event.shiftKey ? null : /^(?:Digit|Numpad)([012])$/.exec(event.code);
-  return found && !/^[a-z]$/i.test(event.key) ? found[1] : "";
-}
 
 function press(event) {
   if (event.key === "Backspace" && before) {
@@ -24,7 +14,7 @@ function press(event) {
     document.getElementById("why").open = true;
     return reason.focus(), true;
   }
-  const button = form.querySelector(`button[data-key="${digitOf(event) || "none"}"]`);
+  const button = form.querySelector(`button[data-key="${digitOf(event, "Digit|Numpad") || "none"}"]`);
   return button ? (form.requestSubmit(button), true) : false;
 }
 
@@ -40,28 +30,5 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-form.addEventListener("submit", (event) => {
-  if (sent) {
-    event.preventDefault();
-  }
-  sent = true;
-});
+sendOnce(form);
 
-// Back from the next page, the form can be sent again.
-window.addEventListener("pageshow", () => { sent = false; });
-
-function showKeys() {
-  for (const key of form.querySelectorAll("kbd.key")) {
-    key.hidden = !shortcuts.checked;
-  }
-  document.getElementById("keys").hidden = !shortcuts.checked;
-}
-
-shortcuts.addEventListener("change", () => {
-  localStorage.setItem(OFF, shortcuts.checked ? "on" : "off");
-  showKeys();
-});
-
-shortcuts.checked = localStorage.getItem(OFF) !== "off";
-form.querySelector(".shortcuts").hidden = false;
-showKeys();

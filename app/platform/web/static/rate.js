@@ -1,14 +1,13 @@
 // Rating with one key an aspect. Every key can be switched off, and the form works without any of this.
 
-const OFF = "saiten.shortcuts";
+const { digitOf, offerShortcuts, sendOnce } = await import(document.querySelector('script[src$="/sheet_keys.js"]').src);
 const form = document.getElementById("sheet");
 const aspects = [...form.querySelectorAll("fieldset.aspect")];
 const save = document.getElementById("save");
 const comment = document.getElementById("comment");
 const announcement = document.getElementById("announcement");
-const shortcuts = document.getElementById("shortcuts");
+const shortcuts = offerShortcuts(form);
 let current = -1;
-let sent = false;
 
 function radios(aspect) {
   return [...aspect.querySelectorAll("input[type=radio]")];
@@ -69,15 +68,6 @@ function choose(digit) {
   return true;
 }
 
-// The digit that was typed: by the character, else by the key, for layouts that have digits on the shifted level.
-function digitOf(event) {
-  if (/^[0-9]$/.test(event.key)) {
-    return event.key;
-  }
-  const found = event.shiftKey ? null : /^Digit([0-9])$/.exec(event.code);
-  return found && !/^[a-z]$/i.test(event.key) ? found[1] : "";
-}
-
 // Shortcuts must not interfere with typing, or with controls that use the keys themselves.
 function isTyping(target) {
   return Boolean(target.closest?.("textarea, select, input:not([type=radio], [type=checkbox]), [contenteditable]"));
@@ -134,31 +124,7 @@ form.addEventListener("change", (event) => {
   }
 });
 
-form.addEventListener("submit", (event) => {
-  if (sent || !check()) {
-    event.preventDefault();
-    return;
-  }
-  sent = true;
-});
+sendOnce(form, check);
 
-// Back from the next page, the form can be sent again.
-window.addEventListener("pageshow", () => { sent = false; });
-
-function showKeys() {
-  for (const key of form.querySelectorAll("kbd.key")) {
-    key.hidden = !shortcuts.checked;
-  }
-  document.getElementById("keys").hidden = !shortcuts.checked;
-}
-
-shortcuts.addEventListener("change", () => {
-  localStorage.setItem(OFF, shortcuts.checked ? "on" : "off");
-  showKeys();
-});
-
-shortcuts.checked = localStorage.getItem(OFF) !== "off";
-form.querySelector(".shortcuts").hidden = false;
-showKeys();
 const first = aspects.findIndex((aspect) => !chosen(aspect));
 mark(first < 0 ? 0 : first);

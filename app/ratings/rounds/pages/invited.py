@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import NotFound
+from saiten_server.platform.request_limits import count_caller
 from saiten_server.platform.web.admission import INVITED_COOKIE, SESSION_COOKIE, cookie_of, find_key
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.page import (
@@ -27,7 +28,6 @@ from saiten_server.platform.web.page import (
     render,
     require_write,
 )
-from saiten_server.platform.web.request_limits import count_caller
 from saiten_server.ratings.values import Invitation
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)

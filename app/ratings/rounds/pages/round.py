@@ -19,7 +19,7 @@ from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
-from saiten_server.ratings.form import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
 from saiten_server.ratings.rounds.pairs import PairAgreement
 from saiten_server.ratings.rounds.service import measure_round, read_rater

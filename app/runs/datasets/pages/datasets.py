@@ -22,6 +22,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.computations import PendingComputation
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.body import NDJSON
 from saiten_server.platform.web.dependencies import Serving, may_write, note, read_cursor, write_cursor
 from saiten_server.platform.web.language import query
@@ -36,7 +37,6 @@ from saiten_server.platform.web.page import (
     render,
 )
 from saiten_server.platform.web.problems import clip, faults_of, find_status, headers_of
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.providers.registry import is_baseline
 from saiten_server.runs import names as run_names
 from saiten_server.runs.answers import keep_under
@@ -276,10 +276,9 @@ async def accept(request: Request, container: Container, dataset: Dataset, draft
             intake = await take_in(container, project, dataset, draft, spool)
             await require_money(request)
             require_price(request, intake.options.rubric, intake.options.judge)
+            keep = partial(keep_under, request, key) if key else None
             payer = request.state.key
-            batch = await container.batches.accept(
-                project, intake, partial(keep_under, key) if key else None, api_key=None if payer is None else payer.id
-            )
+            batch = await container.batches.accept(project, intake, keep, api_key=None if payer is None else payer.id)
             return batch.id
 
 

@@ -13,6 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from saiten_server.core.errors import InvalidRequest, NotFound, SaitenError
 from saiten_server.platform.computations import PendingComputation
+from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.body import Upload, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import language_of, mark, query
@@ -26,7 +27,6 @@ from saiten_server.platform.web.page import (
     require_same_origin,
 )
 from saiten_server.platform.web.problems import RequestRefused
-from saiten_server.platform.web.request_limits import count_request
 from saiten_server.runs.datasets.service import PART_BYTES, DatasetService, check_name, dataset_name_of
 from saiten_server.runs.datasets.values import FileQuestion, FileReport, UploadedFile
 from saiten_server.runs.intake import translate_errors

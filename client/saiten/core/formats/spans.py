@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from saiten.core.formats.headings import Columns, normalize
 from saiten.core.formats.mapping import ASSISTANTS, INSTRUCTIONS, USERS, Skipped, build_item
-from saiten.core.formats.records import Record, list_objects, parse_cell
+from saiten.core.formats.records import Record, list_objects, parse_cell, parse_text
 from saiten.core.formats.traces import OF_OPENTELEMETRY
 
 Role = Literal["user", "system"]
@@ -74,7 +74,10 @@ SAYING = re.compile(
 """Names of attributes that may hold what was said."""
 
 KINDS = tuple(path.removeprefix("attributes.") for path in OF_OPENTELEMETRY.kind if path.startswith("attributes."))
-KINDS += ("mlflow.spanType",)
+
+OF_MLFLOW = ("mlflow.traceRequestId", "mlflow.spanType")
+OF_ENTITIES = ("traceloop.entity.input", "traceloop.entity.output")
+OF_FUNCTIONS = ("traceloop.entity.input", "langfuse.observation.input")
 
 ASKING = {"user", "human"}
 ANSWERING = {"assistant", "ai", "model", "bot"}
@@ -155,6 +158,28 @@ def read_any(value: Any) -> Any:
     if kind == "arrayValue":
         return [read_any(part) for part in values] if isinstance(values, list) else []
     return read_attributes(values) if kind == "kvlistValue" else inner
+
+
+def read_plainly(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes with their texts as they were said. MLflow writes every value as JSON, and OpenLLMetry what goes
+    into a step and comes out of it, so that a text stands in quotation marks; Langfuse and OpenLLMetry write all that a
+    function was given. Other tools' attributes stay as they are."""
+    if any(name in attributes for name in OF_MLFLOW):
+        return {name: parse_text(value) for name, value in attributes.items()}
+    plain = {name: parse_text(attributes[name]) for name in OF_ENTITIES if name in attributes}
+    plain |= {name: read_arguments(plain.get(name, attributes[name])) for name in OF_FUNCTIONS if name in attributes}
+    return {**attributes, **plain} if plain else attributes
+
+
+def read_arguments(value: Any) -> Any:
+    """What a function was given: the only text, or else what has a name. Any other value unchanged."""
+    given = parse_value(value)
+    if not isinstance(given, dict) or given.keys() != {"args", "kwargs"}:
+        return value
+    unnamed = given["args"] if isinstance(given["args"], list) else []
+    named = given["kwargs"] if isinstance(given["kwargs"], dict) else {}
+    texts = [one for one in (*unnamed, *named.values()) if isinstance(one, str)]
+    return texts[0] if len(texts) == 1 else named
 
 
 def find_conversation(attributes: Mapping[str, Any]) -> str:

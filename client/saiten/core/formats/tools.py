@@ -56,7 +56,16 @@ from saiten.core.formats.research import (
     read_usr,
 )
 from saiten.core.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
-from saiten.core.formats.spans import CONVERSATIONS, DETAILS, SPOKEN, Gathered, SpanEvent, gather, read_attributes
+from saiten.core.formats.spans import (
+    CONVERSATIONS,
+    DETAILS,
+    SPOKEN,
+    Gathered,
+    SpanEvent,
+    gather,
+    read_attributes,
+    read_plainly,
+)
 from saiten.core.formats.tables import OUTPUT
 from saiten.core.formats.traces import (
     OF_LANGSMITH,
@@ -461,9 +470,12 @@ def read_trace(record: Record) -> Items:
         ),
     )
     leave_own_tags(record, "info.tags")
+    session, metadata = "mlflow.trace.session", record.get("info.trace_metadata")
+    if isinstance(metadata, dict) and session in metadata:
+        record.value[session] = metadata.pop(session)
     columns.fields = {
         "id": pick(record, ["info.tags.id", "info.trace_id", "info.request_id"])[0],
-        "dialogue": "info.tags.dialogue",
+        "dialogue": pick(record, ["info.tags.dialogue", session])[0],
         "metadata": "info.tags",
     }
     yield from one(record, columns)
@@ -574,7 +586,7 @@ def is_list_of_spans(field: str) -> Callable[[dict[str, Any]], bool]:
 def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     """A span with its attributes, and those of its events, as fields."""
     value = {key: part for key, part in span.items() if key not in ("attributes", "events")}
-    value |= {f"attributes.{key}": part for key, part in read_attributes(span.get("attributes")).items()}
+    value |= {f"attributes.{key}": part for key, part in read_plainly(read_attributes(span.get("attributes"))).items()}
     for event in list_objects(span.get("events")):
         name = event.get("name", "")
         if name == DETAILS:

@@ -100,7 +100,7 @@ OF_OPENTELEMETRY = Fields(
     trace=("traceId", "trace_id", "context.trace_id"),
     kind=(
         *("attributes.openinference.span.kind", "span_kind", "attributes.langfuse.observation.type"),
-        *("attributes.traceloop.span.kind", "attributes.gen_ai.operation.name"),
+        *("attributes.traceloop.span.kind", "attributes.gen_ai.operation.name", "attributes.mlflow.spanType"),
     ),
     start=("startTimeUnixNano", "start_time_unix_nano", "start_time"),
 )

@@ -1,1 +1,0 @@
-"""Gates and their archive."""

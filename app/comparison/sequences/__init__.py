@@ -1,1 +1,0 @@
-"""Runs that are looked at one after another."""
