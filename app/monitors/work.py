@@ -112,8 +112,7 @@ class MonitorWork:
             if mine:
                 await self._enter_one(stored, mine)
                 entered.add(stored.monitor.id)
-        for claim in claims:
-            await self.conversations.finish(claim)
+        await self.conversations.finish(claims)
         return entered
 
     async def _enter_one(self, stored: StoredMonitor, mine: Sequence[LiveConversation]) -> None:

@@ -58,14 +58,14 @@ async def test_a_conversation_is_handed_over_once_and_reopened_by_late_spans(eng
     assert claim.conversation.answers == 1
 
     await store.keep([arrive(second, at=70, rules=WATCHED)])
-    assert not await store.finish(claim)
+    assert not await store.finish([claim])
     assert await store.close_due(after(131)) == 1
     (claim,) = await store.claim("w1", after(132), limit=5, lease_seconds=30)
     assert await store.claim("w2", after(140), limit=5, lease_seconds=30) == []
     (taken,) = await store.claim("w2", after(170), limit=5, lease_seconds=30)
-    assert not await store.finish(claim)
-    assert await store.finish(taken)
-    assert not await store.finish(taken)
+    assert not await store.finish([claim])
+    assert await store.finish([taken])
+    assert not await store.finish([taken])
 
     (kept,) = await store.keep([arrive(third, at=180, rules=WATCHED)])
     assert (kept.stored, kept.late) == (1, 1)
@@ -172,7 +172,7 @@ async def test_a_colliding_id_and_a_span_after_the_time_of_grace_change_nothing(
     assert (found.state, found.late_spans) == ("closed", 1)
     assert [turn.text for turn in found.turns] == [f"{LINES[0]}0", f"{LINES[1]}1"]
     (claim,) = await store.claim("w1", after(700), limit=5, lease_seconds=30)
-    assert await store.finish(claim)
+    assert await store.finish([claim])
 
 
 async def test_two_writers_store_each_span_once(engine: AsyncEngine) -> None:

@@ -92,12 +92,13 @@ class FakeLive:
         found = [*self.closed.values()][:limit]
         return [ConversationClaim(one, owner, now + timedelta(seconds=lease_seconds)) for one in found]
 
-    async def finish(self, claim: ConversationClaim) -> bool:
+    async def finish(self, claims: Sequence[ConversationClaim]) -> int:
         if self.loses:
             raise RuntimeError("the process died")
-        self.closed.pop(claim.conversation.id, None)
-        self.finished.append(claim.conversation.name)
-        return True
+        for claim in claims:
+            self.closed.pop(claim.conversation.id, None)
+            self.finished.append(claim.conversation.name)
+        return len(claims)
 
 
 class KeptJobs:

@@ -166,11 +166,14 @@ class LiveStore:
                 await connection.execute(update(live_conversations).where(mine).values(values))
         return [ConversationClaim(await self._assemble(row), owner, until) for row in rows]
 
-    async def finish(self, claim: ConversationClaim) -> bool:
-        """Marks the conversation done, for good. False if it was reopened, erased, or given to another worker."""
+    async def finish(self, claims: Sequence[ConversationClaim]) -> int:
+        """Marks the conversations done, for good, and returns how many: not those that were reopened, erased, or given
+        to another worker."""
+        if not claims:
+            return 0
         values = {"state": "done", "owner": None, "lease_until": None}
-        finished = update(live_conversations).where(*claim_conditions(claim)).values(values)
-        return bool(await db.execute(self._engine, finished))
+        mine = or_(*(and_(*claim_conditions(claim)) for claim in claims))
+        return int(await db.execute(self._engine, update(live_conversations).where(mine).values(values)))
 
     async def release(self, claim: ConversationClaim) -> None:
         """Gives the conversation back, to be claimed again."""
