@@ -21,7 +21,6 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.redaction import DROPPED
 from saiten_server.offline.columns import REASON
-from saiten_server.offline.opening import MOST_TOLD_BYTES, PROBLEMS
 from saiten_server.offline.places import find_place
 from saiten_server.offline.store import AdoptionStore
 from saiten_server.runs.result import Result
@@ -32,6 +31,9 @@ Texts = Mapping[str, str]
 MOST_SECONDS = 10.0
 AT_ONCE = 2
 """Processes that read for visitors side by side."""
+
+MOST_LINE_BYTES = 64 << 20
+"""Of a line of such a process: its texts as JSON, in which a byte may take four."""
 
 KEPT_CHARACTERS = 16_000_000
 """Of texts that were read a moment ago, for the next page of the same visitor."""
@@ -44,7 +46,8 @@ WITHOUT = Message("adopted-texts-without")
 LARGE = Message("adopted-texts-large")
 SLOW = Message("adopted-texts-slow")
 UNREADABLE = Message("adopted-texts-unreadable")
-TOLD: Mapping[str, Message] = dict(zip(PROBLEMS, (GONE, LARGE, UNREADABLE), strict=True))
+TOLD: Mapping[str, Message] = {"gone": GONE, "large": LARGE, "unreadable": UNREADABLE}
+"""What becomes of a look, by `PROBLEMS` of `opening`: which is not imported, since it loads numpy."""
 
 
 def count_characters(texts: Texts) -> int:
@@ -115,7 +118,7 @@ async def read_texts(address: str, keys: Sequence[str], seconds: float) -> tuple
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        limit=4 * MOST_TOLD_BYTES,
+        limit=MOST_LINE_BYTES,
     )
     try:
         async with asyncio.timeout(seconds):

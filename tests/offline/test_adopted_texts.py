@@ -13,8 +13,8 @@ import pytest
 
 from saiten_server.offline import opening
 from saiten_server.offline.frame_files import make_table
-from saiten_server.offline.opening import TooLarge, read_texts
-from saiten_server.offline.texts import CHANGED, UNREADABLE, read_told
+from saiten_server.offline.opening import MOST_TOLD_BYTES, PROBLEMS, TooLarge, read_texts
+from saiten_server.offline.texts import CHANGED, MOST_LINE_BYTES, TOLD, UNREADABLE, read_told
 from tests.support.offline_rows import make_rows, rubric_of, store
 from tests.support.serving import serving
 
@@ -175,3 +175,8 @@ def test_a_process_that_broke_off_tells_nothing() -> None:
     assert read_told(whole + b'{"problem": null}\n') == ({"k": {"response": "a"}}, CHANGED)
     for said in (b"", whole, whole + b'{"prob', b"[1]\n"):
         assert read_told(said) == ({}, UNREADABLE)
+
+
+def test_the_service_knows_what_a_look_may_tell() -> None:
+    assert [*TOLD] == [*PROBLEMS]
+    assert MOST_LINE_BYTES >= 4 * MOST_TOLD_BYTES

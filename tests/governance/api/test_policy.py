@@ -80,7 +80,8 @@ async def test_texts_go_from_the_file_too_and_pages_say_so(tmp_path: Path, monke
 
 def age(folder: Path) -> None:
     """All evaluations become a day old."""
-    with sqlite3.connect(folder / "saiten.db") as connection:
+    # The service writes, too: on a busy machine it may hold the file for longer than the five seconds of the default.
+    with sqlite3.connect(folder / "saiten.db", timeout=60) as connection:
         connection.execute("UPDATE evaluations SET created_at = datetime(created_at, '-1 day')")
     connection.close()
 
