@@ -2,7 +2,7 @@
 
 overhead  CPU of an item beside the judge's time: a judge in this process that answers at once
 rate      conversations a second with a judge of 200 ms: this machine's engines, and the embedded service
-memory    the largest resident set of the command for two numbers of responses
+memory    the largest resident set of the command for two numbers of conversations
 kills     workers and drivers killed at random times, and the calls and results after all of them
 limiter   64 processes' flow control over one ledger, and a judge that limits its rate, in simulated time
 """
@@ -104,9 +104,9 @@ def command(*arguments: str, rubric: str = RUBRIC) -> list[str]:
     return [sys.executable, "-m", "saiten", "offline", "in", *arguments, "--rubric", rubric, "--json"]
 
 
-def write_input(folder: Path, rows: int, make: Callable[[int], dict[str, Any]] = make_long) -> None:
+def write_input(folder: Path, rows: int) -> None:
     for start in range(0, rows, 1000):
-        some = [make(number) for number in range(start, min(rows, start + 1000))]
+        some = [make_long(number) for number in range(start, min(rows, start + 1000))]
         write_parquet(folder / "in" / f"{start:08}.parquet", some, group=250)
 
 
@@ -157,14 +157,15 @@ def measure_memory(sizes: list[int], latency_ms: float) -> None:
     with tempfile.TemporaryDirectory() as name, started_judge(latency_ms=latency_ms) as asked:
         for rows in sizes:
             folder = Path(name) / str(rows)
-            write_input(folder, rows, make_response)
+            write_input(folder, rows)
             process = subprocess.Popen(
-                command("out", rubric="ja-dialogue"),
+                command("out"),
                 cwd=folder,
                 env=variables(folder, asked),
                 stdout=subprocess.DEVNULL,
             )
             peaks: Counter[int] = Counter()
+            began = time.monotonic()
             while process.poll() is None:
                 for one in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
                     try:
@@ -173,7 +174,8 @@ def measure_memory(sizes: list[int], latency_ms: float) -> None:
                         continue
                 time.sleep(0.2)
             own, total = peaks[process.pid] / 1e6, sum(peaks.values()) / 1e6
-            print(f"{rows} rows: {own:.0f} MB, with helpers {total:.0f} MB", flush=True)
+            rate = rows / (time.monotonic() - began)
+            print(f"{rows} rows: {own:.0f} MB, with helpers {total:.0f} MB; {rate:.0f} a second", flush=True)
 
 
 def measure_kills(rows: int, kills: int, options: list[str], latency_ms: float, seed: int) -> None:
