@@ -46,7 +46,7 @@ ALTERNATIVES = 20
 LONGEST_TEXT = 600
 """Characters of a reason. No schema of a prompt bounds it, and a model that goes on would rate nothing."""
 
-MOST_MASKED = 2**30
+MOST_MASKED = 2**28
 """Cells of the mask of a batch, which are its rows times the square of its longest prompt."""
 
 LONGEST_LIST = 64

@@ -1,10 +1,13 @@
 """Tiny language models with random weights by a fixed seed, saved as Hugging Face folders."""
 
+import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 WINDOW = 64
 START = "<|endoftext|>"
+RUBRICS = Path(__file__).parents[2] / "rubrics"
 
 
 def save_gpt2(folder: Path, seed: int = 1, *, bos: bool = True, positions: int = WINDOW) -> Path:
@@ -55,10 +58,11 @@ LONG_WINDOW = 32_768
 
 
 def save_judge(folder: Path, seed: int = 4, *, template: str | None = CHAT_TEMPLATE, window: int = LONG_WINDOW) -> Path:
-    """Llama with a chat template and a window that prompts fit into, byte by byte. What it says is random."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    """Llama with a chat template and a window that prompts fit into. What it says is random."""
+    from transformers import GPT2Tokenizer, LlamaConfig, LlamaForCausalLM
 
-    tokenizer = build_bytes(window)
+    vocabulary, merges = learn_pieces()
+    tokenizer = GPT2Tokenizer(vocab=vocabulary, merges=merges, model_max_length=window)
     tokenizer.chat_template = template
     seed_torch(seed)
     config = LlamaConfig(
@@ -91,6 +95,25 @@ def save_masked(folder: Path, seed: int = 3) -> Path:
         initializer_range=0.3,
     )
     return save(tokenizer, BertForMaskedLM(config), folder)
+
+
+@cache
+def learn_pieces() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary and merges of byte-level BPE for texts like our rubrics: a prompt in single bytes is five times as
+    long, and takes gigabytes."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+    from tokenizers.trainers import BpeTrainer
+
+    learned = Tokenizer(BPE())
+    learned.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    trainer = BpeTrainer(
+        vocab_size=4_000, special_tokens=[START], initial_alphabet=ByteLevel.alphabet(), show_progress=False
+    )
+    learned.train_from_iterator([path.read_text(encoding="utf-8") for path in sorted(RUBRICS.glob("*.yaml"))], trainer)
+    model = json.loads(learned.to_str())["model"]
+    return model["vocab"], [(first, second) for first, second in model["merges"]]
 
 
 def build_bytes(positions: int, *, bos: bool = True) -> Any:
