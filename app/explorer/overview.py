@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from saiten_server.stats.observations import Observations
 
 Part_ = TypeVar("Part_")
-Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too-much"]
+Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too-much", "uneven"]
 Matrices = Mapping[str, SystemMatrix]
 
 MOST_BATCHES = 20
@@ -146,7 +146,8 @@ def attempt(code: Absence, work: Callable[[], Part_]) -> ReportPart[Part_]:
     try:
         return ReportPart(work())
     except InvalidRequest as error:
-        return ReportPart(code=code, reason=error.detail)
+        uneven = error.message.id == "analysis-of-uneven-sample"
+        return ReportPart(code="uneven" if uneven else code, reason=error.detail)
 
 
 Next = TypeVar("Next")

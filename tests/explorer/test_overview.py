@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from saiten.core.messages import Message
 from saiten_server.analyses.requests import REQUESTS
 from saiten_server.comparison.requests import ComparisonRequest
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer import overview
 from saiten_server.explorer.overview import Overviews
+from saiten_server.explorer.pages.aspects import WHY_NOT
 from saiten_server.ratings.values import HumanRating
 from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import FakeRubrics, aspect_data, small_rubric
@@ -189,3 +191,18 @@ async def test_results_and_ratings_are_read_once(
     await overviews.look("team", IDS)
     # Of ratings a page with what there is, and an empty one.
     assert sorted(calls) == sorted(f"{what} of {one}" for what in ("frame", "ratings", "ratings") for one in IDS)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (Message("analysis-of-uneven-sample"), "uneven"),
+        (Message("aspects-compared-most", aspects=9, items=9, most=3), "too-much"),
+    ],
+)
+def test_why_there_is_no_report_is_told_by_a_code_that_the_page_explains(message: Message, code: str) -> None:
+    def refuse(_: int) -> int:
+        raise InvalidRequest(message)
+
+    assert overview.follow(overview.ReportPart(1), refuse).code == code
+    assert code in WHY_NOT

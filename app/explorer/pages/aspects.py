@@ -265,6 +265,10 @@ WHY_NOT: Mapping[Absence | None, tuple[str, str]] = {
     ),
     "many-systems": (mark("There are too many systems for a table."), mark("Choose fewer runs above.")),
     "too-much": (mark("There is too much data to compute for a page."), mark("Choose fewer runs above.")),
+    "uneven": (
+        mark("These conversations were sampled with different probabilities, and this analysis counts each once."),
+        mark("Choose runs whose conversations had the same probability."),
+    ),
 }
 """Why there is no report, and what to do about it."""
 
