@@ -102,16 +102,9 @@ def command(
       saiten offline plan conversations.parquet scores --rubric ja-conversation
       saiten offline s3://logs/2026-11/*.parquet s3://scores --rubric ja-conversation --engine ray --address auto
     """
-    only_plan = len(arguments) == 3 and arguments[0] == PLAN
-    if not only_plan and len(arguments) != 2:
-        raise click.UsageError(tell("give INPUT and OUTPUT, or plan, INPUT and OUTPUT"))
-    if engine != "ray" and (address or workers):
-        raise click.UsageError(tell("--address and --workers are of --engine ray"))
-    if judge_model and (judge["model"] or limit_calls_per_minute or limit_tokens_per_minute or budget_usd is not None):
-        raise click.UsageError(
-            tell("--judge-model calls no service: it has no --model, no limits a minute and no budget")
-        )
-    source_url, output_url = arguments[-2:]
+    only_plan, source_url, output_url = read_places(arguments)
+    limited = bool(judge["model"] or limit_calls_per_minute or limit_tokens_per_minute or budget_usd is not None)
+    refuse_foreign_options(engine, address or workers, judge_model, limited=limited)
     wanted = {
         "judge_concurrency": concurrency,
         "judge_requests_per_minute": limit_calls_per_minute,
@@ -134,6 +127,25 @@ def command(
         raise stopped
     if tally.statuses["failed"] or tally.fault_count:
         raise click.exceptions.Exit(exits.FELL_SHORT)
+
+
+def read_places(arguments: tuple[str, ...]) -> tuple[bool, str, str]:
+    """Whether only a plan is wanted, INPUT and OUTPUT. Raises UsageError."""
+    only_plan = len(arguments) == 3 and arguments[0] == PLAN
+    if not only_plan and len(arguments) != 2:
+        raise click.UsageError(tell("give INPUT and OUTPUT, or plan, INPUT and OUTPUT"))
+    source_url, output_url = arguments[-2:]
+    return only_plan, source_url, output_url
+
+
+def refuse_foreign_options(engine: str, of_ray: str | int | None, judge_model: str | None, *, limited: bool) -> None:
+    """Raises UsageError for options of another engine, and for those of a service's judge beside a model of ours."""
+    if engine != "ray" and of_ray:
+        raise click.UsageError(tell("--address and --workers are of --engine ray"))
+    if judge_model and limited:
+        raise click.UsageError(
+            tell("--judge-model calls no service: it has no --model, no limits a minute and no budget")
+        )
 
 
 def open_job(
