@@ -60,7 +60,7 @@ async def test_texts_go_from_the_file_too_and_pages_say_so(tmp_path: Path, monke
     monkeypatch.setattr(service, "SWEEP_SECONDS", 0.2)
     async with serving(tmp_path, judge="lexical") as client:
         made = (await client.post("/v1/evaluations", json=BODY)).json()
-        age(tmp_path)
+        await asyncio.to_thread(age, tmp_path)
         await client.put("/v1/policy", json=WHOLE)
         await until_gone(tmp_path, BODY["response"])
         kept = (await client.get(f"/v1/evaluations/{made['id']}?include=request")).json()
@@ -80,7 +80,7 @@ async def test_texts_go_from_the_file_too_and_pages_say_so(tmp_path: Path, monke
 
 def age(folder: Path) -> None:
     """All evaluations become a day old."""
-    # The service writes, too: on a busy machine it may hold the file for longer than the five seconds of the default.
+    # The service writes, too, and needs its event loop to finish: so this is called in a thread.
     with sqlite3.connect(folder / "saiten.db", timeout=60) as connection:
         connection.execute("UPDATE evaluations SET created_at = datetime(created_at, '-1 day')")
     connection.close()
