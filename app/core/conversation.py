@@ -261,6 +261,12 @@ class FaultyTurns(NamedTuple):
         return None if turns is None else 100 * len(turns) / self.system_turns
 
 
+def codes_of(faulty: FaultyTurns | None) -> list[str]:
+    """The codes of the findings in a conversation, after `any` if there are any."""
+    codes = [code for code, turns in faulty.found.items() if turns] if faulty else []
+    return [ANY_CODE, *codes] if codes else []
+
+
 def list_codes(faulty: FaultyTurns) -> Sequence[str]:
     """What the conversation's findings are counted by: kinds too where they are known."""
     return (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import BatchUsage
-from saiten_server.core.conversation import FINDING, FaultyTurns, list_codes
+from saiten_server.core.conversation import FINDING, FaultyTurns, codes_of, list_codes
 from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import key_of
@@ -26,8 +26,6 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.offline.frame_files import UNTOLD
 from saiten_server.offline.opened_files import FrameFiles
 from saiten_server.runs.frame import Floats, Integers, Label, LoadedColumns, RunFrame, kind_of, make_frame
-from saiten_server.runs.store.frames import read_label
-from saiten_server.runs.store.rows import codes_of, enclose
 from saiten_server.runs.summary import LEAST_PROBABILITY, MeasureKey
 
 MOST_VALUES = 10_000
@@ -249,16 +247,17 @@ def number_codes(codes: Integers, size: int) -> tuple[list[int], Integers]:
 def make_label(rubric: Rubric, found: Sequence[str], cells: Sequence[str | None]) -> Label:
     """The label of rows with these `cells` and findings of these codes, as that of a stored result is made."""
     status, warnings, system, build, failure, *unrated = cells
-    reasons = {one.id: reason for one, reason in zip(rubric.aspects, unrated, strict=True) if reason is not None}
-    warned = enclose((*(warnings or "").split(), *(FINDING + code for code in found)))
-    return read_label(
-        (status or "failed", warned, enclose(reasons), enclose(map(one_word, reasons.values())), system, build, failure)
+    reasons = frozenset(
+        (one.id, one_word(reason)) for one, reason in zip(rubric.aspects, unrated, strict=True) if reason is not None
     )
+    warned = frozenset((*(warnings or "").split(), *(FINDING + code for code in found)))
+    return Label(status or "failed", warned, reasons, system, build, failure)
 
 
-def one_word(reason: str) -> str:
-    """The reason as a name without spaces; `UNTOLD` where it holds none."""
-    return "-".join(reason.split()) or UNTOLD
+def one_word(reason: str) -> str | None:
+    """The reason as a name without spaces; None where none is told."""
+    word = "-".join(reason.split())
+    return None if word in {"", UNTOLD} else word
 
 
 def list_loaders(rows: Rows, rubric: Rubric, faults: Sequence[FaultyTurns | None], fault: Integers) -> Loaders:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
-from saiten_server.core.conversation import ANY_CODE, FINDING, FaultyTurns
+from saiten_server.core.conversation import FINDING, FaultyTurns, codes_of
 from saiten_server.core.model import COMPACT, key_of
 from saiten_server.core.sentences import in_english
 from saiten_server.platform.sql.tables import MOST_MEASURES, batches, equals, evaluations, result_figures
@@ -200,12 +200,6 @@ def read_further(text: str | None) -> dict[MeasureKey, float | None]:
 def read_faulty(system_turns: int | None, findings: str | None) -> FaultyTurns | None:
     """A conversation's faulty turns; None of anything else."""
     return None if system_turns is None or findings is None else FaultyTurns(system_turns, json.loads(findings))
-
-
-def codes_of(faulty: FaultyTurns | None) -> list[str]:
-    """The codes of the findings in a conversation, after `any` if there are any."""
-    codes = [code for code, turns in faulty.found.items() if turns] if faulty else []
-    return [ANY_CODE, *codes] if codes else []
 
 
 def enclose(names: Iterable[str]) -> str:
