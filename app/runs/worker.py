@@ -25,7 +25,7 @@ from saiten_server.core.errors import StoreError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from saiten_server.core.signature import describe_relevance, merge_paths, sign
 from saiten_server.platform.memory_cache import CallCache
-from saiten_server.platform.tasks import cancel_for_good, end_once, end_tasks, surviving
+from saiten_server.platform.tasks import CHORES_SECONDS, cancel_for_good, end_once, end_tasks, surviving
 from saiten_server.platform.telemetry import Telemetry, working_on
 from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
 from saiten_server.runs.chunk import ChunkRun, WorkerContext
@@ -385,6 +385,7 @@ class BatchWorker:
 
     async def _tidy(self) -> None:
         """Runs apart from the sweep, so that a cache or provider that hangs does not delay lost jobs."""
+        await self.sleep(CHORES_SECONDS)
         while True:
             with surviving(logger, "erased texts"):
                 await self.store.settle_erasures(self.cache)
