@@ -50,12 +50,12 @@ def print_ranking(ranking: Mapping[str, Any], title: str) -> None:
     say(tell("tied with the best: {names}", names=", ".join(ranking["tied_with_best"])))
     if (effect := ranking["position_effect"]) is not None:
         found = figure(effect["value"]), span(effect["interval"])
-        say(tell("being shown first adds {value} {interval}", value=found[0], interval=found[1]))
+        say(tell("being shown first adds {value} ({interval})", value=found[0], interval=found[1]))
     if ranking["position_consistency"] is not None:
         say(tell("same answer in both orders: {share}", share=write_figure(ranking["position_consistency"], 2)))
     if ranking["length_effect"] is not None:
         found = figure(ranking["length_effect"]), span(ranking["length_effect_interval"])
-        say(tell("being longer adds {value} {interval}", value=found[0], interval=found[1]))
+        say(tell("being longer adds {value} ({interval})", value=found[0], interval=found[1]))
     for system, one in ranking["systems"].items():
         for reason in dict.fromkeys(one["undefined"].values()):
             say(f"{system}: {reason}")
