@@ -20,7 +20,7 @@ from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubri
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
 from saiten.commands.ratings import AS_NDJSON, VALIDATIONS, RatingFile, explaining, post_pieces
-from saiten.commands.runs import Items, name_fault, submit, take_items, wait
+from saiten.commands.runs import ItemFile, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.formats import FoundItem
@@ -129,7 +129,7 @@ class Study:
     """What every judge is asked: items with ids, and the options of their batch. `ratings` are of a file, and are to be
     posted; without them `rated` is the batch that people rated."""
 
-    items: Items
+    items: ItemFile
     ratings: RatingFile | None = None
     rated: Batch | None = None
 
@@ -442,7 +442,7 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
     check_candidates(given, items.name, named)
     chosen = [found for found in numbered if not isinstance(found.value["id"], str) or found.value["id"] in wanted]
     tell_left_out(len(numbered) - len(chosen))
-    return Study(Items(items.name, chosen, items.options), given)
+    return Study(ItemFile(items.name, chosen, items.options), given)
 
 
 def check_candidates(ratings: RatingFile, name: str, items: Mapping[str, Mapping[str, Any]]) -> None:
@@ -509,7 +509,7 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
     options: dict[str, Any] = {"rubric": batch.rubric_name, "relevance": relevance}
     if SYSTEM in batch.metadata:
         options["metadata"] = {SYSTEM: batch.metadata[SYSTEM]}
-    return Study(Items(batch_id, items, options), rated=batch)
+    return Study(ItemFile(batch_id, items, options), rated=batch)
 
 
 ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")

@@ -298,7 +298,7 @@ def mark_faulty(
 
 
 @dataclass(frozen=True)
-class Window:
+class TurnWindow:
     """Consecutive turns of a conversation that are judged in one call; `first` is the number of the first one. Numbers
     stay those of the whole conversation."""
 
@@ -327,23 +327,23 @@ TURN_TOKENS = 6
 """What a turn takes beside its text: its number, its role and the line break."""
 
 
-def cut_windows(conversation: Conversation, most_tokens: int) -> tuple[Window, ...]:
+def cut_windows(conversation: Conversation, most_tokens: int) -> tuple[TurnWindow, ...]:
     """The conversation in windows of at most `most_tokens` estimated tokens, each with at least one turn of the system;
     a single window if it fits. A window repeats the last turns of the one before it, up to a fifth of its tokens. A
     turn that is longer than a window is a window of its own."""
     count = len(conversation.turns)
     if sum(bound_tokens(turn.text) for turn in conversation.turns) + TURN_TOKENS * count <= most_tokens:
         # Nearly all conversations: they fit, whatever their characters are.
-        return (Window(conversation, 0, count),) if conversation.system_turns else ()
+        return (TurnWindow(conversation, 0, count),) if conversation.system_turns else ()
     costs = [estimate_tokens(turn.text) + TURN_TOKENS for turn in conversation.turns]
-    windows: list[Window] = []
+    windows: list[TurnWindow] = []
     first = 0
     while True:
         end, spent = first, 0
         while end < len(costs) and (end == first or spent + costs[end] <= most_tokens):
             spent += costs[end]
             end += 1
-        windows.append(Window(conversation, first, end))
+        windows.append(TurnWindow(conversation, first, end))
         if end == len(costs):
             break
         start, repeated = end, 0

@@ -48,7 +48,7 @@ class ReportPart(Generic[Part_]):
 
 
 @dataclass(frozen=True)
-class Ranking:
+class SystemDifferences:
     """Which systems differ, by one source of values: the hierarchy rests on Mann and Whitney's tests at its own alpha,
     the matrices are comparisons as of two runs. In both, aspects with a best level inside count by their distance from
     it; what is blended stands as `NAME.blended`."""
@@ -65,8 +65,8 @@ class Overview:
 
     batches: tuple[str, ...]
     systems: tuple[str, ...]
-    judged: Ranking
-    rated: Ranking
+    judged: SystemDifferences
+    rated: SystemDifferences
     agreement: ReportPart[AgreementReport]
     correlation: ReportPart[CorrelationReport]
     ambiguous: int
@@ -174,7 +174,7 @@ def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
 
 def order_systems(
     part: ReportPart[Observations], best: Mapping[str, float], alpha: float, aspects: Collection[str]
-) -> Ranking:
+) -> SystemDifferences:
     """Hierarchy and matrices of the values that stand as ratings; `aspects` are the rubric's."""
     from saiten_server.analyses.reports import orient
     from saiten_server.stats.hierarchy import find_hierarchy
@@ -186,8 +186,8 @@ def order_systems(
     hierarchy = follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha))
     if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_SYSTEMS:
         reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
-        return Ranking(hierarchy, ReportPart(code="many-systems", reason=reason))
-    return Ranking(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
+        return SystemDifferences(hierarchy, ReportPart(code="many-systems", reason=reason))
+    return SystemDifferences(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
 
 
 def compare_systems(observations: Observations, aspects: Collection[str]) -> Matrices:

@@ -35,7 +35,7 @@ class TooLarge(Exception):
     """More would have to be read or told than one look may."""
 
 
-class Allowance:
+class ReadingAllowance:
     """What a look may still read."""
 
     def __init__(self, most_bytes: int = MOST_READ_BYTES) -> None:
@@ -72,7 +72,7 @@ def main(address: str) -> None:
 
 def read_texts(address: str, keys: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """The keys that are there, each once, with the texts by column. Raises InvalidRequest and TooLarge."""
-    wanted, allowance = {*keys}, Allowance()
+    wanted, allowance = {*keys}, ReadingAllowance()
     for called, opens in list_parts(address, inside=True):
         if wanted and may_hold(called, wanted):
             for part in gather(address, [(called, opens)]).parts:
@@ -87,7 +87,9 @@ def may_hold(name: str, keys: set[str]) -> bool:
     return not found or any(key.startswith(rest.partition("/")[0]) for key in keys)
 
 
-def read_part_texts(part: FramePart, keys: set[str], allowance: Allowance) -> Iterator[tuple[str, dict[str, str]]]:
+def read_part_texts(
+    part: FramePart, keys: set[str], allowance: ReadingAllowance
+) -> Iterator[tuple[str, dict[str, str]]]:
     """What one file holds of the keys."""
     import pyarrow.parquet as pq
 

@@ -33,7 +33,7 @@ class Element(NamedTuple):
     value: Any
 
 
-class TooLarge(Exception):
+class ValueTooLarge(Exception):
     """A single value is larger than it may be; `where` says which, and is empty for a key."""
 
     def __init__(self, where: tuple[str | int, ...] = ()) -> None:
@@ -147,7 +147,7 @@ class ReceivedText:
         if 4 * characters <= self._value_bytes:
             return
         if len(self._text[self._position : end].encode()) > self._value_bytes:
-            raise TooLarge(where)
+            raise ValueTooLarge(where)
 
     def _place(self, position: int) -> tuple[int, int]:
         """Lines before a position of the text, and characters before it in its line."""

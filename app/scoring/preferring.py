@@ -41,7 +41,7 @@ from saiten_server.core.model import digest
 from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.token_estimate import bound_tokens
-from saiten_server.judging.pair_prompt import NAMES, VERSION, Shown, compare_aspects, digest_wording
+from saiten_server.judging.pair_prompt import NAMES, VERSION, PromptedPair, compare_aspects, digest_wording
 from saiten_server.platform.helpers import Checkpoint, work_through
 from saiten_server.platform.tasks import run_together
 from saiten_server.providers.ports import Judgement, JudgingTask, Lane, RequestScope, Translated, Translator, Verdict
@@ -154,10 +154,10 @@ class PairCase:
         chosen = int(digest(sorted(self.digests.values())), 16) % 2
         return {chosen: both[chosen]}
 
-    def show(self, number: int) -> Shown:
+    def show(self, number: int) -> PromptedPair:
         """The two as an order shows them."""
         sides = [self.judged[side] for side in self.orders.get(number, SIDES)]
-        return Shown(
+        return PromptedPair(
             NAMES[number],
             self.aspects,
             dialogues=tuple(side for side in sides if isinstance(side, Dialogue)),
@@ -177,7 +177,7 @@ class PairCase:
         return [self.task(number, lane) for number in self.orders]
 
 
-def first_dialogue(shown: Shown) -> Dialogue:
+def first_dialogue(shown: PromptedPair) -> Dialogue:
     """The one that is shown first, as a dialogue."""
     if shown.dialogues:
         return shown.dialogues[0]

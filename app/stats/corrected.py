@@ -72,7 +72,14 @@ from saiten_server.stats.resampling import (
     join_errors,
     join_freedom,
 )
-from saiten_server.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
+from saiten_server.stats.severity import (
+    Contrast,
+    IndividualRatings,
+    Severity,
+    SideRatings,
+    contrast_raters,
+    measure_severity,
+)
 from saiten_server.stats.statistics import refuse_many, settled_means
 
 FEWEST_RATED = FEWEST_SHARED
@@ -138,7 +145,7 @@ class CorrectedSample:
     ratings: Floats
     clusters: Integers
     weights: Floats | None = None
-    said: Said | None = None
+    said: IndividualRatings | None = None
     shares: Floats | None = None
 
     @property
@@ -887,12 +894,12 @@ def split_systems(
     return found
 
 
-def list_said(observations: Observations, column: Floats) -> Said | None:
+def list_said(observations: Observations, column: Floats) -> IndividualRatings | None:
     """The ratings of the column one by one, by unit; None where no rater is named."""
     rows = np.flatnonzero(~np.isnan(column))
     if not np.any(observations.rater[rows] >= 0):
         return None
-    return Said(observations.unit[rows], observations.rater[rows], column[rows])
+    return IndividualRatings(observations.unit[rows], observations.rater[rows], column[rows])
 
 
 def list_levels(column: Floats) -> list[float]:

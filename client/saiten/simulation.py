@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from saiten.bots import Bot, BotFailed, Turn, check_text, decode, quote, read_body
+from saiten.bots import Bot, BotFailed, BotTurn, check_text, decode, quote, read_body
 from saiten.connection import wished_pause
 from saiten.core.errors import SaitenError
 from saiten.core.language import tell
@@ -256,7 +256,7 @@ async def simulate(bot: Bot, user: User, told: Simulated, turns: int) -> None:
                 text = await user.say(told, last=number == exchanges - 1 and number > 0)
                 told.turns.append({"speaker": own, "role": "user", "text": text})
                 context = [{"speaker": turn["speaker"], "text": turn["text"]} for turn in told.turns]
-                said = await conversation.answer(Turn(context, f"{told.id}-{number + 1}", told.id))
+                said = await conversation.answer(BotTurn(context, f"{told.id}-{number + 1}", told.id))
             except BotFailed as failure:
                 told.failure = failure
                 return

@@ -25,7 +25,7 @@ from saiten_server.runs.summary import Spread, Summary
 from saiten_server.scoring.rubrics.files import find_rubric
 
 if TYPE_CHECKING:
-    from saiten_server.comparison.ranking import Leaderboard
+    from saiten_server.comparison.ranking import RunPlaces
     from saiten_server.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -148,7 +148,7 @@ async def rank_runs(
     *,
     rated: Hashable,
     wait_seconds: float | None = TURN_WAIT_SECONDS,
-) -> Leaderboard | PendingComputation:
+) -> RunPlaces | PendingComputation:
     """The places, once they are computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`."""
     key = ("leaderboard", *map(state_of, runs), rubric.digest, rated)
     ids = [run.id for run in runs]
@@ -167,7 +167,7 @@ RankedRun = tuple[Batch, Mapping[str, PlaceCell]]
 
 def list_rows(
     runs: Sequence[Batch],
-    ranked: Leaderboard,
+    ranked: RunPlaces,
     summaries: Mapping[str, Summary],
     measures: Sequence[str],
     *,

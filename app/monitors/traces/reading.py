@@ -58,7 +58,7 @@ DIGEST_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Reader:
+class SpanReader:
     """Reads the spans of a body of one project."""
 
     project: str

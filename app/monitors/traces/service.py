@@ -124,14 +124,14 @@ class TraceIntake:
 
             def work() -> None:
                 # Both load the readers of files: no start of the service is to wait for them.
-                from saiten_server.monitors.traces.reading import Reader
+                from saiten_server.monitors.traces.reading import SpanReader
                 from saiten_server.monitors.traces.wire import decode
 
                 nonlocal read
                 plain = unpack(body, self.limits) if is_packed else body
                 found = decode(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
-                read = Reader(project, rules, self._known, self._redact).read(found.spans)
+                read = SpanReader(project, rules, self._known, self._redact).read(found.spans)
 
             # Decoding holds the interpreter: several threads would only slow each other.
             async with self._decoding:

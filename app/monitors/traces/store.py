@@ -60,7 +60,7 @@ NAME = "conversation"
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadSpans:
     """Spans of a library that no convention reads, with the names of attributes that may hold texts."""
 
     scope: str
@@ -250,7 +250,7 @@ class LiveStore:
         query = select(conversation.state, func.count()).group_by(conversation.state)
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
-    async def count(self, project: str) -> tuple[Mapping[str, int], Mapping[str, int], builtins.list[Unread]]:
+    async def count(self, project: str) -> tuple[Mapping[str, int], Mapping[str, int], builtins.list[UnreadSpans]]:
         """The project's conversations by state, what its spans were or why they were left out, and the unknown
         conventions, the most frequent first."""
         mine = equals(conversation.project, project)
@@ -259,7 +259,7 @@ class LiveStore:
         rows = await db.fetch(self._engine, select(live_counts).where(equals(counted.project, project)))
         counts = {row.what: row.count for row in rows if row.what != UNREAD}
         unread = [
-            Unread(about[0], tuple(about[1].split()), row.count, row.last_at)
+            UnreadSpans(about[0], tuple(about[1].split()), row.count, row.last_at)
             for row in rows
             if row.what == UNREAD and (about := json.loads(row.about))
         ]

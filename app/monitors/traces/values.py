@@ -107,7 +107,7 @@ class ConversationClaim:
 @dataclass(frozen=True, slots=True)
 class SpanRow:
     """What is stored of a span or log record. `conversation` is the id that it names, empty for none. `said` is JSON,
-    see `Reader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
+    see `SpanReader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
 
     trace: str
     key: str

@@ -26,9 +26,9 @@ from saiten_server.preferences.human.values import (
     ORDERS,
     KeptOpinion,
     NamedPair,
-    Place,
     PreferenceFilter,
     PreferencesKept,
+    ResultPlace,
     Side,
     StoredPreference,
     digest_context,
@@ -286,7 +286,7 @@ def read_judged(row: Row[Any]) -> NamedPair:
     places = read_candidate(row.request).pair
     if plan is None or places is None:  # an erased candidate
         return NamedPair(lengths=measure(evaluation.pair))
-    first, second = (Place(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
+    first, second = (ResultPlace(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
     return NamedPair(first, second, lengths=measure(evaluation.pair))
 
 
@@ -295,9 +295,9 @@ def measure(pair: Pair | None) -> tuple[int | None, int | None]:
     return (None, None) if pair is None else (pair.first.length, pair.second.length)
 
 
-def read_sides(row: Row[Any]) -> tuple[Place, Place]:
+def read_sides(row: Row[Any]) -> tuple[ResultPlace, ResultPlace]:
     """The places of both sides of a drawn pair."""
-    return Place(row.first_batch_id, row.first_position), Place(row.second_batch_id, row.second_position)
+    return ResultPlace(row.first_batch_id, row.first_position), ResultPlace(row.second_batch_id, row.second_position)
 
 
 def read_preference(row: Row[Any]) -> StoredPreference:

@@ -164,7 +164,7 @@ class PreferenceFilter(Value):
     rater: str | None = None
 
 
-class Place(NamedTuple):
+class ResultPlace(NamedTuple):
     """A result of a batch."""
 
     batch: str
@@ -179,8 +179,8 @@ class NamedPair:
     pair, at `position`.
     """
 
-    first: Place | None = None
-    second: Place | None = None
+    first: ResultPlace | None = None
+    second: ResultPlace | None = None
     lengths: tuple[int | None, int | None] = (None, None)
     round: str | None = None
     position: int | None = None
@@ -189,7 +189,7 @@ class NamedPair:
     dialogue: str | None = None
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ResultPlace, ...]:
         """Where the sides stand; none of two texts."""
         return tuple(place for place in (self.first, self.second) if place is not None)
 

@@ -27,7 +27,7 @@ from saiten_server.core.errors import JudgeUnavailable, UpstreamError
 from saiten_server.core.model import encode_pieces
 from saiten_server.platform.helpers import work_through
 from saiten_server.platform.tasks import within
-from saiten_server.providers.flow_control import Call, FlowControl
+from saiten_server.providers.flow_control import CallInFlight, FlowControl
 from saiten_server.providers.openai import errors
 from saiten_server.providers.openai.parameters import (
     BROKEN_FORMAT,
@@ -383,7 +383,7 @@ class OpenAIEndpoint:
             if asked is None:
                 await self.sleep(wait)
 
-    async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
+    async def _send_once(self, content: bytes, largest_bytes: int, call: CallInFlight) -> dict[str, Any]:
         async with asyncio.timeout(self.timeout_seconds):
             try:
                 body, headers = await self._line.post(content, largest_bytes)
@@ -397,7 +397,7 @@ class OpenAIEndpoint:
         call.succeeded(errors.read_limits(headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
-    def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
+    def _report_failure(self, call: CallInFlight, error: openai.APIStatusError) -> None:
         if errors.concerns_account(error):
             self.flow.turn_away(self._translate(error))
         elif errors.may_retry(error):

@@ -16,7 +16,7 @@ import click
 
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
-from saiten.commands.cases import GateReport
+from saiten.commands.cases import ShownGateReport
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
 from saiten.commands.items import choose_reading, reading_options
@@ -217,7 +217,7 @@ def command(
     ci = is_ci(os.environ)
     job = GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=ci, assertions=assertions)
     answer = run(job)
-    report = read(GateReport, answer)
+    report = read(ShownGateReport, answer)
     recorded = record is not None and report.verdict == "pass"
     from saiten.commands.junit import write_junit
     from saiten.commands.markdown import write_markdown
@@ -368,7 +368,7 @@ def write_reports(*wanted: tuple[str | None, Callable[[], str]]) -> None:
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
-def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool = False) -> None:
+def show(answer: Object, report: ShownGateReport, *, as_json: bool, recorded: bool = False) -> None:
     """Prints the report; of a baseline that was `recorded`, that it was."""
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))

@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.answers import AnchorRatings, Batch, Comparison, Measure
-from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
-from saiten.commands.cases import GateReason, GateReport, list_lines
+from saiten.commands.assertions import Assertion, AssertionOutcome, answers_of, check, settle
+from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
 from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_files import are_results, gate_files, require_files
@@ -39,7 +39,7 @@ from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_li
 from saiten.commands.reasons import describe
 from saiten.commands.runs import (
     Found,
-    Items,
+    ItemFile,
     Progress,
     Results,
     Role,
@@ -91,7 +91,7 @@ WHY = {
 }
 
 
-def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None = None) -> None:
+def print_gate(report: ShownGateReport, *, recorded: bool = False, on: Console | None = None) -> None:
     """The verdict, its reasons, what they rest on, the worst cases, and where the explorer shows them. A run that was
     only `recorded` as a baseline passed no gate."""
     target = on or console()
@@ -110,7 +110,7 @@ def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None
     print_cases(report, target)
 
 
-def print_cases(report: GateReport, on: Console) -> None:
+def print_cases(report: ShownGateReport, on: Console) -> None:
     """The worst cases with the judge's reasons, and where to see all."""
     if report.cases:
         on.print()
@@ -128,14 +128,14 @@ def print_cases(report: GateReport, on: Console) -> None:
         print_line(tell("all cases: {address}", address=report.address), on)
 
 
-def headline(report: GateReport) -> str:
+def headline(report: ShownGateReport) -> str:
     """`gate: fail`, with the reason where it is inconclusive."""
     why = next((WHY[reason.code] for reason in report.reasons if reason.code in WHY), "")
     verdict = tell("gate: {verdict}", verdict=tell(GATE_VERDICTS[report.verdict]))
     return verdict + (f" ({tell(why)})" if report.verdict == "inconclusive" and why else "")
 
 
-def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
+def print_reason(reason: ShownGateReason, *, on: Console, void: bool) -> None:
     """Prints one reason: folded on a terminal, else on one line, so that logs can be searched."""
     sign = VOID_SIGN if void else SIGNS[reason.verdict]
     text = printable(f"{name_rule(reason) or reason.assertion or tell(reason.about)}: {reason.detail}")
@@ -147,7 +147,7 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
         on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
-def print_comparison(comparison: Comparison, *, on: Console, report: GateReport) -> None:
+def print_comparison(comparison: Comparison, *, on: Console, report: ShownGateReport) -> None:
     """Every measure of both runs; of findings those that either run has."""
     measures = {**comparison.aspects, **comparison.composites}
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
@@ -380,7 +380,7 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)
         findings = await asyncio.to_thread(check_assertions, job.assertions, candidate)
-        if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
+        if isinstance(candidate, ItemFile) or isinstance(baseline, ItemFile) or settings.check_judge:
             judge = (await service.info()).get("judge")
             name_judge(str(judge.get("kind")) if isinstance(judge, dict) else "", job)
         check = await check_judge(service, job, candidate) if settings.check_judge else None
@@ -398,21 +398,21 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         if job.record is None:
             answer = await describe(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
-            await save_results(service, tried, job.record, candidate if isinstance(candidate, Items) else None)
+            await save_results(service, tried, job.record, candidate if isinstance(candidate, ItemFile) else None)
     return answer
 
 
 def refuse_lexical(report: Object, job: GateJob) -> Object:
     """The report; raises JudgeUnfit where the lexical judge rated, and may not have."""
-    if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
+    if uses_lexical(read(ShownGateReport, report)) and job.refuses_lexical:
         raise JudgeUnfit(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
     return report
 
 
-def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[Finding]:
+def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[AssertionOutcome]:
     """How the assertions did on the candidate's responses. Raises InvalidItems where it has none."""
     values: list[Any] = []
-    if isinstance(candidate, Items):
+    if isinstance(candidate, ItemFile):
         values = [item.value for item in candidate.values]
     elif isinstance(candidate, Results):
         values = [{**line.model_dump(), "response": line.response} for line in candidate.lines]
@@ -431,7 +431,7 @@ async def keep_version(
 
     A version that came with an upgrade is not a change of the candidate. Prints a line where it changes the version.
     """
-    if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
+    if not isinstance(candidate, ItemFile) or baseline is None or isinstance(baseline, ItemFile):
         return settings
     before = baseline.rubric_name
     rubric_id, version = split_name(before)
@@ -588,7 +588,7 @@ def rubric_of(found: Found, settings: GateSettings) -> str:
 def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
     """`rubric`, `path` and `judge` with which this was or will be scored."""
     own: Mapping[str, Any] = {}
-    if isinstance(found, Items):
+    if isinstance(found, ItemFile):
         own = options_of(found, settings)
     elif isinstance(found, Batch):
         own = {**found.model_dump(mode="json", include=ASKED), "rubric": found.rubric_name}

@@ -23,14 +23,16 @@ class OutputFailed(Exception):  # not a SaitenError: a scorer must not take it f
         self.reader_left = error.errno == errno.EPIPE
 
 
-class Output(io.TextIOWrapper):
+class StandardOutput(io.TextIOWrapper):
     """Standard output. Raises OutputFailed where it cannot be written."""
 
     def write(self, text: str) -> int:
         try:
             if len(text) <= PIECE:
                 return super().write(text)
-            return sum(super(Output, self).write(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+            return sum(
+                super(StandardOutput, self).write(text[start : start + PIECE]) for start in range(0, len(text), PIECE)
+            )
         except OSError as error:
             raise OutputFailed(error) from None
 
@@ -62,7 +64,9 @@ def open_streams() -> None:
     # Lone surrogates, and bytes of file names in another encoding, are written with backslashes.
     if isinstance(sys.stdout, io.TextIOWrapper):
         lines = sys.stdout.line_buffering
-        sys.stdout = Output(sys.stdout.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=lines)
+        sys.stdout = StandardOutput(
+            sys.stdout.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=lines
+        )
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr = Diagnostics(sys.stderr.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=True)
 

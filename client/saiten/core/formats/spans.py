@@ -135,7 +135,7 @@ class Gathered:
 
 
 @dataclass
-class Reading:
+class MessageCounts:
     """What is counted while messages are read."""
 
     tool_calls: int = 0
@@ -287,13 +287,13 @@ def read_call(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -
     found = gather(attributes, events)
     if found is None:
         return None
-    reading = Reading()
+    reading = MessageCounts()
     asked, answered = parse_value(found.asked), parse_value(found.answered)
     messages, answers = list_messages(asked), list_messages(answered)
     if messages is None and answers is None:
         return read_generally(found, asked, answered)
     # A history repeats the calls of tools that were counted when they were made.
-    said = tuple(read_messages(messages, Reading())) if messages is not None else read_asked(asked)
+    said = tuple(read_messages(messages, MessageCounts())) if messages is not None else read_asked(asked)
     if answers is not None:
         texts = [one.text for one in read_messages(answers, reading, "system")]
     else:
@@ -334,7 +334,7 @@ def unwrap(message: Any) -> Any:
     return {key.removeprefix("message."): part for key, part in inner.items()}
 
 
-def read_messages(messages: Sequence[dict[str, Any]], reading: Reading, default: Role = "user") -> Iterator[Said]:
+def read_messages(messages: Sequence[dict[str, Any]], reading: MessageCounts, default: Role = "user") -> Iterator[Said]:
     """The utterances of messages; instructions and what tools say are none. `default` is the role of those whose role
     is not known."""
     for message in messages:
@@ -357,7 +357,7 @@ def find_role(name: str, default: Role) -> Role | None:
     return "user" if known in USERS else "system" if known in ASSISTANTS else default
 
 
-def read_text(content: Any, reading: Reading) -> str:
+def read_text(content: Any, reading: MessageCounts) -> str:
     """The text of a message: a string, or the parts of which those that are text count."""
     content = parse_value(content) if isinstance(content, str) and content[:2] in ("[{", '{"') else content
     if isinstance(content, str):
