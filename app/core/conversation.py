@@ -180,7 +180,7 @@ RULE_CODES = (
 )
 """The codes of the findings of rules."""
 
-KINDS = (
+FAULT_KINDS = (
     "uninterpretable",
     "grammatical-error",
     "semantic-error",
@@ -221,13 +221,13 @@ ANY_CODE = "any"
 RULES = "rules"
 """What stands for findings of any rule."""
 
-CODES = (ANY_CODE, JUDGED, *RULE_CODES)
+FINDING_CODES = (ANY_CODE, JUDGED, *RULE_CODES)
 """What findings are counted by."""
 
 KIND = "kind:"
 """What precedes a kind of faults where findings are counted by it as by a code: some kinds are named as rules are."""
 
-KIND_CODES = tuple(KIND + kind for kind in KINDS)
+KIND_CODES = tuple(KIND + kind for kind in FAULT_KINDS)
 """What findings are counted by where the rubric has kinds of faults."""
 
 FAULTY_TURNS = "faulty_turns"
@@ -269,7 +269,7 @@ def codes_of(faulty: FaultyTurns | None) -> list[str]:
 
 def list_codes(faulty: FaultyTurns) -> Sequence[str]:
     """What the conversation's findings are counted by: kinds too where they are known."""
-    return (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES
+    return (*FINDING_CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else FINDING_CODES
 
 
 def list_faulty(

@@ -38,11 +38,11 @@ from saiten_server.judging.prompt import (
     encode_untrusted,
 )
 
-VERSION = 1
+WORDING_VERSION = 1
 """Of the wording; raised with every change of what the judge is asked."""
 
 Names = tuple[str, str]
-NAMES: tuple[Names, Names] = (("R", "K"), ("M", "T"))
+SIDE_NAMES: tuple[Names, Names] = (("R", "K"), ("M", "T"))
 """What the first and the second that are shown are called, by order."""
 
 TIE = "tie"
@@ -259,7 +259,7 @@ def build_pair_prefix(
     frame, system = pair_frame_of(language), write_system(rubric, language, shown, structured=structured, screen=screen)
     schema = build_pair_schema(shown, screen=screen) if structured else None
     around = (frame.plain.begin, frame.plain.end, frame.request)
-    known = digest(["pair", VERSION, system, *around, schema])
+    known = digest(["pair", WORDING_VERSION, system, *around, schema])
     return Prefix(system, schema, known, derive_canary(rubric.digest), screen)
 
 
@@ -370,7 +370,7 @@ def digest_wording(rubric: Rubric, language: str, shown: PromptedPair, *, screen
     """What the judge is asked, in both orders and both formats, whichever of them a call has: 64 hexadecimal digits."""
     asked = [
         build_pair_prefix(rubric, language, replace(shown, names=names), structured=structured, screen=screen).digest
-        for names in NAMES
+        for names in SIDE_NAMES
         for structured in (True, False)
     ]
     return digest(asked)

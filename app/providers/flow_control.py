@@ -564,14 +564,14 @@ LONGEST_SECONDS = 24 * 3600.0
 LONGEST_CHARACTERS = 64
 """No delay needs more. A header of more is not read."""
 
-NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+HEADER_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 def read_retry_after(written: str | None, now: datetime) -> float | None:
     """The delay in seconds, from 0 to one day, for a number or an HTTP date; None if absent or invalid."""
     if written is None or len(written) > LONGEST_CHARACTERS:
         return None
-    if NUMBER.fullmatch(written.strip()):
+    if HEADER_NUMBER.fullmatch(written.strip()):
         return min(LONGEST_SECONDS, float(written))
     try:
         moment = parsedate_to_datetime(written)

@@ -111,7 +111,7 @@ SPREAD_POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST_PAIRS = 20_000
 """Pairs of systems by aspects."""
 
-MOST_VALUES = 40_000_000
+MOST_CORRECTED_VALUES = 40_000_000
 """Items by aspects, of several systems by half their number as well: some seconds for each ten million."""
 
 MOST_RATED_LEVELS = 11
@@ -840,7 +840,7 @@ def refuse_large(observations: Observations, aspects: int) -> None:
         raise InvalidRequest(Message("no-record-has-scores"), pointer="/scores_field")
     systems = len(observations.systems)
     refuse_many(systems, aspects, most=MOST_PAIRS)
-    if observations.units * aspects * max(1, systems // 2) > MOST_VALUES:
+    if observations.units * aspects * max(1, systems // 2) > MOST_CORRECTED_VALUES:
         raise InvalidRequest(
             Message(
                 "corrected-most",

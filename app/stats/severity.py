@@ -221,12 +221,12 @@ class Basis(NamedTuple):
         return max(1.0, trace**2 / squares) if squares > 0 else 1.0
 
 
-FEWEST_CLUSTERS = 8
+FEWEST_DIALOGUES = 8
 """Dialogues below which there is no interval."""
 FEWEST_OF_EACH = 3
 """Dialogues with the fault, and without it, below which there is none either."""
 
-TOO_FEW = Message("fewer-dialogues", least=FEWEST_CLUSTERS)
+TOO_FEW = Message("fewer-dialogues", least=FEWEST_DIALOGUES)
 FEW_WITH = Message("fewer-dialogues-with-fault", least=FEWEST_OF_EACH)
 FEW_WITHOUT = Message("fewer-dialogues-without-fault", least=FEWEST_OF_EACH)
 NONE_WITHOUT = Message("every-conversation-has-fault")
@@ -266,7 +266,7 @@ def weigh_fault(
     units, places = np.unique(clusters, return_inverse=True)
     without, with_fault = (len(np.unique(clusters[group])) for group in (~has, has))
     found = Priority(share, effect, share * effect, None, None)
-    lacks = ((len(units) < FEWEST_CLUSTERS, TOO_FEW), (with_fault < FEWEST_OF_EACH, FEW_WITH))
+    lacks = ((len(units) < FEWEST_DIALOGUES, TOO_FEW), (with_fault < FEWEST_OF_EACH, FEW_WITH))
     for lacking, reason in (*lacks, (without < FEWEST_OF_EACH, FEW_WITHOUT)):
         if lacking:
             return Priority(share, effect, found.weight, None, reason)

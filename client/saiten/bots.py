@@ -33,13 +33,13 @@ Utterance = Mapping[str, str]
 TIMEOUT_SECONDS = 60.0
 RETRIES = 2
 FIRST_PAUSE_SECONDS = 0.5
-MOST_BYTES = 1 << 20
+MOST_REPLY_BYTES = 1 << 20
 """A longer reply is not read to its end."""
 
 MOST_CHARACTERS = 8000
 """What the service takes for a response."""
 
-STOP_SECONDS = 2.0
+BOT_STOP_SECONDS = 2.0
 """How long a process may take to end once its input is closed."""
 
 LATE_SECONDS = 0.001
@@ -58,7 +58,7 @@ REPLY = "response"
 
 PLACEHOLDER = re.compile(r"\{\{(id|conversation|last|context|messages)\}\}")
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+REFUSED_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 """Controls and halves of characters, which the service refuses."""
 
 BLANK = re.compile(r"[\s\u200b-\u200f\u2060\ufeff]*")
@@ -194,7 +194,7 @@ def find_reply(body: bytes, path: str, advice: str = "") -> str:
 def check_text(text: str) -> str:
     """The text, which the service takes for a response, with plain line ends; raises BotFailed."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if found := REFUSED.search(text):
+    if found := REFUSED_CHARACTERS.search(text):
         character = f"U+{ord(found[0]):04X}"
         raise BotFailed("reply-invalid", tell("the reply holds a character that is no text ({name})", name=character))
     if BLANK.fullmatch(text):
@@ -314,8 +314,10 @@ async def read_body(response: httpx.Response) -> bytes:
     received = bytearray()
     async for piece in response.aiter_bytes():
         received += piece
-        if len(received) > MOST_BYTES:
-            raise BotFailed("reply-too-long", tell("the reply has more than {maximum:,} bytes", maximum=MOST_BYTES))
+        if len(received) > MOST_REPLY_BYTES:
+            raise BotFailed(
+                "reply-too-long", tell("the reply has more than {maximum:,} bytes", maximum=MOST_REPLY_BYTES)
+            )
     return bytes(received)
 
 
@@ -490,10 +492,10 @@ class LineProcess:
             source.write(line + b"\n")
             await source.drain()
         while b"\n" not in self.pending:
-            if len(self.pending) > MOST_BYTES:
+            if len(self.pending) > MOST_REPLY_BYTES:
                 raise BotFailed(
                     "reply-too-long",
-                    tell("the reply has more than {maximum:,} bytes without a line's end", maximum=MOST_BYTES),
+                    tell("the reply has more than {maximum:,} bytes without a line's end", maximum=MOST_REPLY_BYTES),
                 )
             piece = await target.read(1 << 16)
             if not piece:
@@ -524,7 +526,7 @@ class LineProcess:
         if self.process.stdin is not None:
             self.process.stdin.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
+            await asyncio.wait_for(self.process.wait(), BOT_STOP_SECONDS)
         await self.kill()
 
     async def kill(self) -> None:

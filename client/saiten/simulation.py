@@ -40,7 +40,7 @@ MODEL_RETRIES = 3
 MODEL_TOKENS, THINKING_TOKENS = 300, 4096
 """Of a reply, and of what a model that takes `max_completion_tokens` alone may think before it."""
 
-REFUSED = re.compile(r"(?<!\w)(?:temperature|seed|max_tokens|max_completion_tokens)(?!\w)")
+REFUSED_OPTION = re.compile(r"(?<!\w)(?:temperature|seed|max_tokens|max_completion_tokens)(?!\w)")
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 FIRST_PAUSE_SECONDS = 1.0
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -239,7 +239,7 @@ def find_refused(message: str, body: Mapping[str, Any]) -> str | None:
     name `max_tokens` where the conversation is too long."""
     if TOO_LONG.search(message):
         return None
-    return next((name for name in REFUSED.findall(message) if name in body), None)
+    return next((name for name in REFUSED_OPTION.findall(message) if name in body), None)
 
 
 async def simulate(bot: Bot, user: User, told: Simulated, turns: int) -> None:

@@ -17,7 +17,7 @@ from saiten_server.runs.summary import find_faulty, measure_spread
 if TYPE_CHECKING:
     from saiten_server.container import Container
 
-MOST_COLUMNS = 9
+MOST_LINE_VALUES = 9
 """Values in a line; a response that is open has all."""
 
 SHADES = 5
@@ -104,7 +104,7 @@ def cell_of(column: ItemColumn, evaluation: Evaluation | None) -> ItemCell:
 def show_columns(columns: Sequence[ItemColumn], measure: str | None) -> list[ItemColumn]:
     """The columns of a line: aspects and composites, and the measure that the list is sorted by."""
     plain = [column for column in columns if not column.is_blended or column.measure == measure]
-    others = sum(column.measure != measure for column in plain) - MOST_COLUMNS + 1
+    others = sum(column.measure != measure for column in plain) - MOST_LINE_VALUES + 1
     left_out = [column for column in plain if column.measure != measure][::-1][: max(0, others)]
     return [column for column in plain if column not in left_out]
 

@@ -63,7 +63,7 @@ COMMANDS = {
 }
 """Every command, with what it does."""
 
-OWN = {
+OWN_COMMANDS = {
     "adopt": "saiten.commands.adopt:command",
     "baseline": "saiten.commands.baseline:command",
     "collect": "saiten.commands.collect:command",
@@ -87,7 +87,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 class LazyGroup(click.Group):
     """Imports a command only when it is run, so that `saiten --help` stays fast. `places` are `MODULE:ATTRIBUTE`."""
 
-    places: Mapping[str, str] = OWN
+    places: Mapping[str, str] = OWN_COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in COMMANDS if name in self.places]

@@ -12,7 +12,7 @@ import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from saiten.commands.files import InvalidItems, shorten_faults
-from saiten.commands.gate_settings import ASSERTIONS, NAME
+from saiten.commands.gate_settings import ASSERTIONS, GATE_FILE
 from saiten.core.faults import explain
 from saiten.core.language import say, tell
 from saiten.core.messages import Message, Misfit
@@ -110,7 +110,7 @@ class AssertionOutcome:
 
 def read_assertions(path: str | None = None) -> list[Assertion]:
     """The assertions of the file, of `saiten.toml` where none is named and there is one. Raises InvalidItems."""
-    name = NAME if path is None else path
+    name = GATE_FILE if path is None else path
     if path is None and not Path(name).exists():
         return []
     try:

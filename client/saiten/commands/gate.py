@@ -18,7 +18,14 @@ from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.cases import ShownGateReport
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
+from saiten.commands.gate_settings import (
+    GATE_FILE,
+    GateSettings,
+    make_settings,
+    read_gate_file,
+    read_metadata,
+    read_rules,
+)
 from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.markdown import GATE_VERDICTS
 from saiten.commands.output import make_progress, open_progress
@@ -66,7 +73,7 @@ class GateCommand(click.Command):
 
 
 @click.command("gate", cls=GateCommand)
-@click.option("--config", metavar="FILE", help=f"Settings (default: {NAME}, where there is one).")
+@click.option("--config", metavar="FILE", help=f"Settings (default: {GATE_FILE}, where there is one).")
 @click.option(
     "--candidate",
     metavar="SOURCE",
@@ -210,7 +217,7 @@ def command(
     if pairs:
         own = table.get("metadata", {})
         given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}
-    file = NAME if config is None else config
+    file = GATE_FILE if config is None else config
     settings = make_settings(table, given, file)
     require_use(settings, junit, markdown, save, record)
     assertions = read_assertions(config)
@@ -313,7 +320,7 @@ def require_use(
 ) -> None:
     """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if settings.candidate is None:
-        raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=NAME))
+        raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=GATE_FILE))
     if save is not None and record is not None:
         raise click.UsageError(tell("--record writes the results and compares nothing: leave --save out"))
     if settings.sequence is not None and (settings.url is None or record is not None):

@@ -23,7 +23,7 @@ from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
 from saiten.commands.files import InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_files import are_results, gate_files, require_files
-from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
+from saiten.commands.gate_settings import GATE_FILE, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import (
     GATE_VERDICTS,
     VOID,
@@ -345,7 +345,7 @@ class GateJob:
 
     settings: GateSettings
     options: Mapping[str, Any] = field(default_factory=dict)
-    file: str = NAME
+    file: str = GATE_FILE
     save: str | None = None
     record: str | None = None
     judge: str | None = None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from saiten.answers import Batch
 
 DASH = "–"
-TEXTS = 40
+TEXT_ROOM = 40
 """Columns that system, response and notes want beside the aspects."""
 
 LEAST = 6
@@ -150,7 +150,7 @@ def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
             - 2 * EDGE
             - sum(gap + max(cell_len(line) for text in one for line in text.split("\n")) for one in figures)
         )
-        if room >= TEXTS + 3 * gap:
+        if room >= TEXT_ROOM + 3 * gap:
             break
     texts = {
         "system": [printable(row.get("metadata", {}).get("system", DASH)) for row in rows],

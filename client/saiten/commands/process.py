@@ -11,7 +11,7 @@ import click
 
 from saiten.core.errors import SaitenError
 
-PIECE = 2048
+WRITTEN_CHARACTERS = 2048
 """Characters written at once. Python 3.11's buffer loses the error where a write larger than itself ends halfway."""
 
 
@@ -28,10 +28,11 @@ class StandardOutput(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         try:
-            if len(text) <= PIECE:
+            if len(text) <= WRITTEN_CHARACTERS:
                 return super().write(text)
             return sum(
-                super(StandardOutput, self).write(text[start : start + PIECE]) for start in range(0, len(text), PIECE)
+                super(StandardOutput, self).write(text[start : start + WRITTEN_CHARACTERS])
+                for start in range(0, len(text), WRITTEN_CHARACTERS)
             )
         except OSError as error:
             raise OutputFailed(error) from None

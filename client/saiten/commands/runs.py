@@ -194,8 +194,8 @@ def name_rubric(rubric: Rubric) -> str:
 
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
-ITEM = re.compile(r"/items/(\d+)(/.*)?")
-RESULT = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
+ITEM_POINTER = re.compile(r"/items/(\d+)(/.*)?")
+RESULT_POINTER = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
 LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
 """A line of the batch, in each language in which the service says it."""
 
@@ -249,7 +249,7 @@ class Results:
 
     def place(self, pointer: str) -> str | None:
         """Where in the file a part of the results is that a pointer names; None where it names none."""
-        found = RESULT.fullmatch(pointer)
+        found = RESULT_POINTER.fullmatch(pointer)
         if found is None or int(found[1]) >= len(self.places):
             return None
         return f"{self.places[int(found[1])]}: {found[2]}" if found[2] else self.places[int(found[1])]
@@ -410,7 +410,7 @@ async def submit(service: Connection, items: ItemFile, options: dict[str, Any]) 
 
 def name_fault(items: ItemFile, pointer: str, detail: str) -> tuple[str, str]:
     """The place of a fault in the file instead of in the batch made from it, and the fault."""
-    found = ITEM.fullmatch(pointer)
+    found = ITEM_POINTER.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
         return f"{items.name}: {pointer or tell('the batch')}", LINE.sub("", detail)
     return items.values[int(found[1])].place(found[2] or ""), LINE.sub("", detail)

@@ -43,11 +43,11 @@ from saiten.simulation import (
 )
 from saiten.waiting import read_object
 
-KEY = "SAITEN_USER_API_KEY"
+USER_KEY_VARIABLE = "SAITEN_USER_API_KEY"
 """The variable that holds the key of the endpoint that plays the users."""
 
 MOST_TOLD = 5
-AT_ONCE = 8
+RATED_AT_ONCE = 8
 """Conversations that the service is asked to rate at once."""
 
 
@@ -154,7 +154,7 @@ async def score(bodies: Sequence[dict[str, Any]], url: str | None, target: Path)
             for at, body in remaining:
                 results[at] = await rate(service, body)
 
-        await gather([work() for _ in range(min(AT_ONCE, len(bodies)))])
+        await gather([work() for _ in range(min(RATED_AT_ONCE, len(bodies)))])
     for at in sorted(results):
         click.echo(printable(describe(results[at])))
     write_items(target, (results[at] for at in sorted(results)))
@@ -233,7 +233,7 @@ async def hold(talks: Sequence[Simulated], bot: Bot, turns: int, lanes: int, url
             def open_user(told: Simulated) -> User:
                 if url is None:
                     return ScriptedUser(told.person, told.seed)
-                key = os.environ.get(KEY, "").strip() or None
+                key = os.environ.get(USER_KEY_VARIABLE, "").strip() or None
                 return ModelUser(client, url, model, key=key, given_up=given_up)
 
             remaining = iter(talks)

@@ -24,7 +24,7 @@ from saiten_server.platform.web.languages import (
     LANGUAGES,
     negotiate,
 )
-from saiten_server.platform.web.problems import CODES, RequestRefused, answer_error, title_of
+from saiten_server.platform.web.problems import PROBLEM_CODES, RequestRefused, answer_error, title_of
 from saiten_server.scoring.rubrics.files import check_rubric
 from saiten_server.stats.agreement import measure_agreement
 from saiten_server.stats.corrected import CorrectedSample, CorrectionOptions, correct
@@ -68,7 +68,7 @@ MISSING = Message("is-missing")
 
 
 def test_every_code_has_a_title(language: str) -> None:
-    assert [code for code in CODES if title_of(code).say(language) == str(title_of(code))] == []
+    assert [code for code in PROBLEM_CODES if title_of(code).say(language) == str(title_of(code))] == []
 
 
 @pytest.mark.parametrize(

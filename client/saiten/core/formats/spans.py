@@ -73,7 +73,9 @@ SAYING = re.compile(
 )
 """Names of attributes that may hold what was said."""
 
-KINDS = tuple(path.removeprefix("attributes.") for path in OF_OPENTELEMETRY.kind if path.startswith("attributes."))
+KIND_ATTRIBUTES = tuple(
+    path.removeprefix("attributes.") for path in OF_OPENTELEMETRY.kind if path.startswith("attributes.")
+)
 
 OF_MLFLOW = ("mlflow.traceRequestId", "mlflow.spanType")
 OF_ENTITIES = ("traceloop.entity.input", "traceloop.entity.output")
@@ -90,7 +92,7 @@ MOST_MESSAGES = 400
 MOST_PARTS = 1_000
 """Parts of a message that are looked at."""
 
-MOST_NAME = 200
+MOST_ATTRIBUTE_NAME = 200
 """Characters of an attribute's name that are looked at."""
 
 JSON_STARTS = ("{", "[")
@@ -193,7 +195,7 @@ def find_conversation(attributes: Mapping[str, Any]) -> str:
 
 def find_kind(attributes: Mapping[str, Any]) -> str:
     """What kind of step a span is, as `saiten.core.formats.traces` knows them."""
-    return next((str(attributes[name]) for name in KINDS if attributes.get(name)), "")
+    return next((str(attributes[name]) for name in KIND_ATTRIBUTES if attributes.get(name)), "")
 
 
 def is_of_a_call(attributes: Mapping[str, Any]) -> bool:
@@ -206,7 +208,7 @@ def name_saying(attributes: Mapping[str, Any]) -> list[str]:
     return sorted(
         name
         for name, value in attributes.items()
-        if SAYING.fullmatch(name[:MOST_NAME]) and isinstance(value, str | list)
+        if SAYING.fullmatch(name[:MOST_ATTRIBUTE_NAME]) and isinstance(value, str | list)
     )
 
 
