@@ -223,12 +223,24 @@ def command(
     assertions = read_assertions(config)
     ci = is_ci(os.environ)
     job = GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=ci, assertions=assertions)
-    answer = run(job)
-    report = read(ShownGateReport, answer)
-    recorded = record is not None and report.verdict == "pass"
+    report_gate(run(job), settings, junit=junit, markdown=markdown, record=record, as_json=as_json)
+
+
+def report_gate(
+    answer: Object,
+    settings: GateSettings,
+    *,
+    junit: str | None,
+    markdown: str | None,
+    record: str | None,
+    as_json: bool,
+) -> NoReturn:
+    """Writes and prints the verdict, and exits with it."""
     from saiten.commands.junit import write_junit
     from saiten.commands.markdown import write_markdown
 
+    report = read(ShownGateReport, answer)
+    recorded = record is not None and report.verdict == "pass"
     try:
         # First, because a CI collects these files even where standard output is closed.
         write_reports((junit, partial(write_junit, report)), (markdown, partial(write_markdown, report)))
