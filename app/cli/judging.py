@@ -20,7 +20,7 @@ from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubri
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
 from saiten.commands.ratings import AS_NDJSON, RATING_VALIDATIONS_PATH, RatingFile, explaining, post_pieces
-from saiten.commands.runs import ItemFile, name_fault, submit, take_items, wait
+from saiten.commands.runs import SYSTEM, ItemFile, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.formats import FoundItem
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 RUN_KEY = "judges-run"
 """The entry of a batch's metadata that says what it was asked, so that a second call takes it up again."""
 
-SYSTEM = "system"
 DEFAULT_RUBRIC = "ja-dialogue"
 EXHAUSTED = "budget-exhausted"
 MOST_RESPONSES_READ = 5_000

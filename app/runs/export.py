@@ -18,7 +18,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from saiten.core.messages import DEFAULT
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.core.spreadsheet import (
     BATCH_METADATA,
     TEXT_COLUMNS,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 async def stream_ndjson(
     pages: AsyncIterable[Sequence[Result]],
     metadata: Mapping[str, str] = MappingProxyType({}),
-    language: str = DEFAULT,
+    language: str = DEFAULT_LANGUAGE,
 ) -> AsyncIterator[bytes]:
     """One line a result: `Result.line` as UTF-8 JSON, its sentences in the language, and the batch's `metadata` where
     it has some."""
@@ -52,7 +52,7 @@ async def stream_ndjson(
     async for page in pages:
         lines = (write_result_line(result, shared) for result in page)
         # Stored in English, which needs no second look.
-        said = lines if language == DEFAULT else (translate_line(line, language) for line in lines)
+        said = lines if language == DEFAULT_LANGUAGE else (translate_line(line, language) for line in lines)
         yield "".join(said).encode()
 
 

@@ -13,6 +13,7 @@ from saiten.core.messages import Message
 from saiten_server.core.batch import ENDED_STATUSES, EXPIRED, Batch, Counts
 from saiten_server.core.conversation import ANY_CODE, FAULT_KINDS, FINDING, FINDING_CODES, KIND, KIND_CODES
 from saiten_server.core.errors import JudgeReplyInvalid, StoreError
+from saiten_server.core.evaluation import OVERALL
 from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.runs.summary import (
     BLENDED,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from saiten_server.stats.observations import Floats, Integers
 
 
-OVERALL = "overall"
-"""The aspect by which kinds of faults are weighed."""
 NO_TALLY = AspectTally()
 NO_MOMENTS = Moments()
 NOT_KEPT = Message("measures-not-kept")

@@ -24,7 +24,7 @@ from saiten.core.errors import SaitenError
 from saiten.core.language import tell
 
 PERSONAS = Path(__file__).parent / "personas"
-LANGUAGES = ("ja", "ko")
+USER_LANGUAGES = ("ja", "ko")
 SPEAKERS = {"ja": ("ユーザー", "システム"), "ko": ("사용자", "시스템")}
 """The names of user and system in a conversation."""
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.access import ProjectPolicy
 from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.evaluation import Choice
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import PolicyStore
 from saiten_server.preferences.human.store import HumanPreferenceStore
@@ -22,7 +23,7 @@ from saiten_server.preferences.human.values import (
     PreferencesKept,
     ResultPlace,
 )
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import DrawnPair, Exclusion, PairOptions, RatingRound, RoundDraw, RoundSide

@@ -12,9 +12,8 @@ from starlette.datastructures import QueryParams
 from saiten_server.core.conversation import FINDING
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import query
-from saiten_server.runs.names import BLENDED
 from saiten_server.runs.result import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
-from saiten_server.runs.summary import SYSTEM
+from saiten_server.runs.summary import BLENDED, SYSTEM
 
 RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_QUERY_CHARACTERS = 200

@@ -10,9 +10,8 @@ from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.rubric import Aspect, Level, Rubric, range_of
 from saiten_server.explorer.pages.cases import CaseView, read_run, shorten, view_cases
 from saiten_server.explorer.pages.exploration import Exploration
-from saiten_server.runs.names import BLENDED
 from saiten_server.runs.result import CaseRow, Result
-from saiten_server.runs.summary import find_faulty, measure_spread
+from saiten_server.runs.summary import BLENDED, find_faulty, measure_spread
 
 if TYPE_CHECKING:
     from saiten_server.container import Container

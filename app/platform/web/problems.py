@@ -14,12 +14,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from saiten.core.messages import Message
+from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, describe
-from saiten_server.platform.web.languages import DEFAULT, negotiate
+from saiten_server.platform.web.languages import negotiate
 
 logger = logging.getLogger("saiten.web")
 
@@ -120,7 +120,7 @@ def problem(
     message: Message,
     *,
     instance: str,
-    language: str = DEFAULT,
+    language: str = DEFAULT_LANGUAGE,
     headers: ExtraHeaders = None,
     **more: Any,
 ) -> Response:

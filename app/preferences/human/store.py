@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from saiten.core.messages import Message
 from saiten_server.core.batch import plan_of
 from saiten_server.core.errors import InvalidRequest, NotFound
-from saiten_server.core.evaluation import Pair, Record
+from saiten_server.core.evaluation import Choice, Pair, Record
 from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
@@ -34,7 +34,7 @@ from saiten_server.preferences.human.values import (
     digest_context,
     digest_opening,
 )
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.rounds.store import note_done
 from saiten_server.runs.store.rows import RECEIVING, STATEMENT_ROWS
 from saiten_server.scoring.store import PAIR_PREFIX, STORED, read_candidate, read_evaluation, read_options

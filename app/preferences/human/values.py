@@ -15,10 +15,9 @@ from saiten_server.core.batch import ItemId
 from saiten_server.core.conversation import Turns, find_role_fault
 from saiten_server.core.dialogue import Context, Limits, MetadataValue, Text, Utterance
 from saiten_server.core.errors import MOST_REFUSED, InvalidLines
-from saiten_server.core.evaluation import DialogueId
+from saiten_server.core.evaluation import Choice, DialogueId
 from saiten_server.core.model import Location, Value, digest, listed, refuse
 from saiten_server.core.validation import InvalidDocument, validate
-from saiten_server.preferences.values import Choice
 
 RaterId = ItemId
 Reason = Annotated[str, Field(max_length=2000)]

@@ -48,7 +48,7 @@ from saiten_server.ratings.values import (
 )
 
 if TYPE_CHECKING:
-    from saiten_server.preferences.values import Choice as Preference
+    from saiten_server.core.evaluation import Choice as Preference
     from saiten_server.runs.frame import RunFrame
 
 CANDIDATES_AT_ONCE = 100

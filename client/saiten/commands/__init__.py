@@ -24,6 +24,7 @@ from saiten.commands.process import OutputFailed, discard_output, open_streams, 
 from saiten.core import language
 from saiten.core.errors import InputUnusable, SaitenError, ServerMissing
 from saiten.core.language import mark, suggest, tell
+from saiten.core.messages import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -167,7 +168,7 @@ class ServerCommand(click.Command):
 
 def translate(command: click.Command) -> None:
     """Puts the help of a command, its options and its commands into the process's language."""
-    if language.language == language.DEFAULT:
+    if language.language == DEFAULT_LANGUAGE:
         return
     from saiten.commands.folding import TranslatedContext
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import InvalidItems, shorten_faults
+from saiten.commands.files import UNFIT, InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.core.errors import ServiceRefused
 from saiten.core.faults import explain, pointer
@@ -20,7 +20,6 @@ from saiten.core.language import say, suggest, tell
 from saiten.core.messages import Message
 
 GATE_VALIDATIONS_PATH = "/v1/validations/gates"
-UNFIT = 422
 
 GATE_FILE = "saiten.toml"
 TABLE = "gate"

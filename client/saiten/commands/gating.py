@@ -20,7 +20,7 @@ from rich.text import Text
 from saiten.answers import AnchorRatings, Batch, Comparison, Measure
 from saiten.commands.assertions import Assertion, AssertionOutcome, answers_of, check, settle
 from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
-from saiten.commands.files import InvalidItems, gather_faults
+from saiten.commands.files import UNFIT, InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_files import are_results, gate_files, require_files
 from saiten.commands.gate_settings import GATE_FILE, TERMS, GateSettings, check_settings
@@ -35,7 +35,7 @@ from saiten.commands.markdown import (
     tell_verdict,
     uses_lexical,
 )
-from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
+from saiten.commands.output import LEFT, bounds, console, figure, print_line
 from saiten.commands.reasons import describe
 from saiten.commands.runs import (
     Found,
@@ -56,7 +56,7 @@ from saiten.commands.runs import (
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
 from saiten.core.errors import BatchesRequired, JudgeUnfit, ServiceRefused, TimeLimitReached
-from saiten.core.figures import find_digits, write_figure
+from saiten.core.figures import DASH, find_digits, write_figure
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
 from saiten.core.wording import name_rule, rate_measures, tell_p
@@ -513,7 +513,7 @@ async def judge_runs(
         return await ask_gate(service, job, request, lines, job.settings.metadata or find_metadata(candidate))
     except ServiceRefused as error:
         faults = [(place_fault(where, sides.values()), what) for where, what in error.faults]
-        if error.status != REFUSED or all(where is None for where, _ in faults):
+        if error.status != UNFIT or all(where is None for where, _ in faults):
             raise
         raise InvalidItems(gather_faults([(where or "", what) for where, what in faults], error.total)) from None
 
@@ -527,7 +527,6 @@ def place_fault(pointer: str, runs: Iterable[Batch | Results | None]) -> str | N
     return None
 
 
-REFUSED = 422
 NOT_KEEPING = {"insufficient-scope", "project-full"}
 """Why a service keeps no verdict that it would give."""
 
@@ -548,7 +547,7 @@ async def ask_gate(
     try:
         return await service.gate({**request, "keep": True, "metadata": metadata}, lines)
     except ServiceRefused as error:
-        older = error.status == REFUSED and any(where in {"/keep", "/metadata"} for where, _ in error.faults)
+        older = error.status == UNFIT and any(where in {"/keep", "/metadata"} for where, _ in error.faults)
         if asked or not (older or error.code in NOT_KEEPING):
             raise
         click.echo(tell("the verdict is not kept: {why}", why=printable(error.detail)), err=True)

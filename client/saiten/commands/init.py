@@ -25,6 +25,7 @@ from saiten.commands.items import Reading, choose_reading, warn_of_repeats, wher
 from saiten.core import language
 from saiten.core.formats import UnreadableInput, read_items
 from saiten.core.language import mark, tell
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.core.plain_text import printable
 
 NONE = "none"
@@ -255,7 +256,7 @@ def list_comments(text: str) -> Iterator[str]:
 
 def translate_comments(text: str) -> str:
     """The template with its comments in the process's language."""
-    if language.language == language.DEFAULT:
+    if language.language == DEFAULT_LANGUAGE:
         return text
     told = map(tell, list_comments(text))
     return COMMENT.sub(

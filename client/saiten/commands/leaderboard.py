@@ -11,10 +11,10 @@ import click
 
 from saiten.commands.rankings import SOURCE_NAMES, print_ranking
 from saiten.commands.service import URL, send
-from saiten.core.figures import write_figure
+from saiten.core.figures import DASH, write_figure
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
-from saiten.core.ranking_table import DASH, write_ranking
+from saiten.core.ranking_table import write_ranking
 
 LEADERBOARDS_PATH = "/v1/leaderboards"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from saiten.answers import Comparison, CorrectedMeasure, Measure, SequenceMark
 from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
-from saiten.core.figures import find_digits, write_figure
+from saiten.core.figures import DASH, find_digits, write_figure
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
 from saiten.core.wording import describe_rule, name_rule, rate_measures, read_signature, stands_still, tell_p
@@ -31,7 +31,6 @@ JOINER = "\u2060"
 
 VOID = mark("While the judge rates differently, its ratings say nothing about the system: record the baseline again.")
 
-DASH = "–"
 
 GATE_VERDICTS = {"pass": mark("pass"), "fail": mark("fail"), "inconclusive": mark("inconclusive")}
 PARTS = (mark("coverage"), mark("judge"), mark("rule"))

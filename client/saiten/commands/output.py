@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.commands.folding import fold
-from saiten.core.figures import write_figure
+from saiten.core.figures import DASH, write_figure
 from saiten.core.language import mark, tell, tell_items
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.wording import name_run
@@ -29,7 +29,6 @@ from saiten.core.wording import name_run
 if TYPE_CHECKING:
     from saiten.answers import Batch
 
-DASH = "–"
 TEXT_ROOM = 40
 """Columns that system, response and notes want beside the aspects."""
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
+from saiten.commands.files import UNFIT, InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused
@@ -61,7 +61,6 @@ PAGE = 1000
 MOST_BATCHES = 1000
 """Whose items one request may rate."""
 
-UNFIT = 422
 REFUSING_STATUSES = frozenset({400, 404, 422})
 """Statuses of ratings that are refused however often they are sent."""
 

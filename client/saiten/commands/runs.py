@@ -36,7 +36,7 @@ Rubric = dict[str, Any]
 """As the service answers it."""
 
 
-STATUSES = ("scored", "partial", "failed")
+RESULT_STATUSES = ("scored", "partial", "failed")
 NOT_FOUND = 404
 SYSTEM = "system"
 
@@ -131,7 +131,7 @@ def is_result(value: object) -> bool:
         return False
     if "context" in value and not {"aspects", "error"} & value.keys():  # with texts, a result has a context too
         return False
-    return not isinstance(value["status"], str) or value["status"] in STATUSES
+    return not isinstance(value["status"], str) or value["status"] in RESULT_STATUSES
 
 
 def read_results(values: Sequence[Placed]) -> list[ResultLine]:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions, report_assertions
-from saiten.commands.files import InvalidItems, gather_faults, name_file
+from saiten.commands.files import UNFIT, InvalidItems, gather_faults, name_file
 from saiten.commands.fixes import FixTally, print_fixes
 from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
 from saiten.commands.output import console, open_progress, print_ndjson, print_scores
@@ -39,7 +39,6 @@ Scorer = Callable[[dict[str, Any]], Awaitable[Result]]
 
 EVALUATION_VALIDATIONS_PATH = "/v1/validations/evaluations"
 FAULT = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
-UNFIT = 422
 
 CONVERSATIONS = "ja-conversation"
 """The rubric of conversations that name none, as in a batch."""

@@ -30,8 +30,8 @@ from saiten.core.plain_text import printable
 from saiten.core.strict_json import MARK, parse_strict_json
 from saiten.simulation import (
     FEWEST_TURNS,
-    LANGUAGES,
     MOST_TURNS,
+    USER_LANGUAGES,
     ModelUser,
     ScriptedUser,
     Simulated,
@@ -53,7 +53,9 @@ RATED_AT_ONCE = 8
 
 @click.command("simulate")
 @BOT
-@click.option("--personas", "language", required=True, type=click.Choice(LANGUAGES), help="The language of the users.")
+@click.option(
+    "--personas", "language", required=True, type=click.Choice(USER_LANGUAGES), help="The language of the users."
+)
 @click.option("--output", required=True, metavar="FILE", help="Where the conversations go, as NDJSON.")
 @click.option("--only", "chosen", multiple=True, metavar="PERSONA", help="One of the users; may be given repeatedly.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**31 - 1), help="Of what users say.")
@@ -185,7 +187,7 @@ def describe(result: dict[str, Any]) -> str:
 def show(context: click.Context, on: bool) -> None:
     """Lists the people of all languages."""
     if on:
-        for language in LANGUAGES:
+        for language in USER_LANGUAGES:
             for person in read_people(language):
                 click.echo(f"{language}  {person.id:<22}{person.name}")
         context.exit()

@@ -11,6 +11,9 @@ NOISE_DIGITS = 9
 WHOLE_FROM = 1e15
 """From here on a figure has no digits behind the point."""
 
+DASH = "–"
+"""What stands in place of a figure that there is none of."""
+
 MOST_DIGITS = 6
 """Digits behind the point that are written at most to tell two figures apart."""
 
