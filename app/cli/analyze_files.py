@@ -12,7 +12,7 @@ from rich.table import Table
 
 from saiten.commands.files import InvalidItems, guess, name_file, shorten_faults
 from saiten.commands.output import LEFT, bounds, console, figure
-from saiten.commands.rankings import SOURCES, print_ranking
+from saiten.commands.rankings import SOURCE_NAMES, print_ranking
 from saiten.core import language
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import escape_controls, printable
@@ -56,7 +56,7 @@ def ranking(file: str, form: str | None, *, markdown: bool, as_json: bool, **opt
     elif markdown:
         click.echo(write_ranking(answer, tell), nl=False)
     else:
-        print_ranking(answer, tell(SOURCES[ranking.by]))
+        print_ranking(answer, tell(SOURCE_NAMES[ranking.by]))
 
 
 def make_request(options: Mapping[str, Any]) -> RankingRequest:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PLAN = "plan"
 FIRST_TOLD_SECONDS = 30.0
-MOST_TOLD = 20
+MOST_PRINTED = 20
 """Faults and codes that are printed."""
 
 
@@ -305,10 +305,10 @@ def print_tally(tally: OfflineTally, job: Job, *, as_json: bool) -> None:
             cost=tell("of unknown cost") if usage.cost_usd is None else f"USD {usage.cost_usd:,.2f}",
         )
     )
-    lines += [f"  {code}: {count:,}" for code, count in tally.failures.most_common(MOST_TOLD)]
-    lines += [say(fault) for fault in tally.faults[:MOST_TOLD]]
-    if tally.fault_count > MOST_TOLD:
-        lines.append(tell("… and {n:,} more", n=tally.fault_count - MOST_TOLD))
+    lines += [f"  {code}: {count:,}" for code, count in tally.failures.most_common(MOST_PRINTED)]
+    lines += [say(fault) for fault in tally.faults[:MOST_PRINTED]]
+    if tally.fault_count > MOST_PRINTED:
+        lines.append(tell("… and {n:,} more", n=tally.fault_count - MOST_PRINTED))
     if tally.unread:
         lines.append(tell("{n:,} rows could not be read; the next run tries them again", n=tally.unread))
     lines += [tell("results in {folder}", folder=folder)]

@@ -27,7 +27,7 @@ from saiten_server.offline.parts import SETTLE_ROWS, KeyIndex, Output, Writer
 from saiten_server.offline.running import Job, OfflineTally, read_tally, score_blocks
 from saiten_server.offline.scorer import SECRETS, SharedParts
 from saiten_server.offline.shared_flow import FlowLedger, SharedFlowState
-from saiten_server.platform.flow_state import Demand, FlowLimits, FlowState, Grant, Report
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, FlowState, Grant
 from saiten_server.platform.settings import Settings, read_settings
 from saiten_server.providers import registry
 
@@ -47,7 +47,7 @@ class RunLedger:
         self._budget = None if budget_usd is None else LocalBudget(budget_usd)
         self._stopped: dict[str, Any] | None = None
 
-    async def exchange(self, process: str, report: Report, demand: Demand) -> Grant:
+    async def exchange(self, process: str, report: FlowReport, demand: Demand) -> Grant:
         """As of `FlowLedger`."""
         return await self._flow.exchange(process, report, demand)
 

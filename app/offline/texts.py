@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import AnyRequest, Batch, Candidate, candidate_of, parts_of
-from saiten_server.core.conversation import KINDS, RULE_CODES, Conversation, Finding, Persona, Turn
+from saiten_server.core.conversation import FAULT_KINDS, RULE_CODES, Conversation, Finding, Persona, Turn
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.evaluation import ConversationRequest, Evaluation, EvaluationRequest, PreferenceRequest, Record
@@ -29,7 +29,7 @@ from saiten_server.scoring.store import STORED
 Texts = Mapping[str, str]
 
 MOST_SECONDS = 10.0
-AT_ONCE = 2
+READERS_AT_ONCE = 2
 """Processes that read for visitors side by side."""
 
 MOST_LINE_BYTES = 64 << 20
@@ -39,14 +39,14 @@ KEPT_CHARACTERS = 16_000_000
 """Of texts that were read a moment ago, for the next page of the same visitor."""
 
 UPLOADED = Message("adopted-texts-uploaded")
-REFUSED = Message("adopted-texts-refused")
-GONE = Message("adopted-texts-gone")
+TEXTS_REFUSED = Message("adopted-texts-refused")
+TEXTS_GONE = Message("adopted-texts-gone")
 CHANGED = Message("adopted-texts-changed")
 WITHOUT = Message("adopted-texts-without")
-LARGE = Message("adopted-texts-large")
+TEXTS_LARGE = Message("adopted-texts-large")
 SLOW = Message("adopted-texts-slow")
 UNREADABLE = Message("adopted-texts-unreadable")
-TOLD: Mapping[str, Message] = {"gone": GONE, "large": LARGE, "unreadable": UNREADABLE}
+TOLD: Mapping[str, Message] = {"gone": TEXTS_GONE, "large": TEXTS_LARGE, "unreadable": UNREADABLE}
 """What becomes of a look, by `PROBLEMS` of `opening`: which is not imported, since it loads numpy."""
 
 
@@ -66,7 +66,7 @@ class AdoptedTexts:
     _kept: LRUCache[tuple[str, str], Texts] = field(
         default_factory=lambda: LRUCache(KEPT_CHARACTERS, getsizeof=count_characters)
     )
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS_AT_ONCE))
 
     async def fill(self, project: str, batch: Batch, results: Mapping[int, Result]) -> Mapping[int, Result]:
         """The results by position with their texts, or with why these are not there. Those that were erased, and those
@@ -106,7 +106,7 @@ class AdoptedTexts:
         try:
             address = await asyncio.to_thread(find_place, url, self.allowed, project)
         except InvalidRequest:
-            return {}, REFUSED
+            return {}, TEXTS_REFUSED
         found = {at: kept for at, key in keys.items() if (kept := self._kept.get((address, key))) is not None}
         missing = {key: at for at, key in keys.items() if at not in found}
         problem = CHANGED
@@ -245,7 +245,7 @@ def read_findings(evaluation: Evaluation, roles: Sequence[str], texts: Texts) ->
 def fits(system: Sequence[int]) -> Callable[[Finding], bool]:
     """Whether a finding is one that a result can have."""
     return lambda one: (
-        one.turn in system and one.code in {None, *RULE_CODES} and (one.kind is None or one.kind in KINDS)
+        one.turn in system and one.code in {None, *RULE_CODES} and (one.kind is None or one.kind in FAULT_KINDS)
     )
 
 

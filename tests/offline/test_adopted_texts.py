@@ -207,7 +207,7 @@ def test_only_row_groups_that_may_hold_a_key_are_read(tmp_path: Path, monkeypatc
     monkeypatch.undo()
     assert [*read_texts(str(tmp_path), ["zz"])] == []
     assert [opening.may_hold(f"prefix={one}/part.parquet", {"ab"}) for one in ("a", "ab", "b")] == [True, True, False]
-    monkeypatch.setattr(opening.Allowance.__init__, "__defaults__", (10,))
+    monkeypatch.setattr(opening.ReadingAllowance.__init__, "__defaults__", (10,))
     with pytest.raises(TooLarge):
         [*read_texts(str(path), [key])]
 

@@ -11,7 +11,7 @@ import pytest
 from saiten_server.core.errors import SaitenError
 from saiten_server.offline.ray_engine import require_reachable
 from saiten_server.offline.shared_flow import LIVE_SECONDS, FlowLedger, SharedFlowState
-from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, Report
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, Grant
 from tests.support.services import free_port
 
 
@@ -23,7 +23,7 @@ class Clock:
         return self.now
 
 
-ANSWERED = Report(successes=1)
+ANSWERED = FlowReport(successes=1)
 
 
 def demand(count: int, in_flight: int = 0) -> Demand:
@@ -39,11 +39,11 @@ async def test_processes_share_the_calls_in_flight(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(12), clock=clock)
     first = await ledger.exchange("a", ANSWERED, demand(20))
     assert first.admitted == 11  # a place is reserved for interactive calls
-    second = await ledger.exchange("b", Report(), demand(20))
+    second = await ledger.exchange("b", FlowReport(), demand(20))
     assert second.admitted + first.admitted <= 12
     # As the calls of the first end, the second gets its share.
-    await ledger.exchange("a", Report(successes=11), demand(0))
-    third = await ledger.exchange("b", Report(), demand(20, in_flight=second.admitted))
+    await ledger.exchange("a", FlowReport(successes=11), demand(0))
+    third = await ledger.exchange("b", FlowReport(), demand(20, in_flight=second.admitted))
     assert third.admitted + second.admitted == 6
 
 
@@ -51,7 +51,7 @@ async def test_a_process_without_a_call_is_told_when_to_ask_again(clock: Clock) 
     """The last place is reserved, and no call of its own will end."""
     ledger = FlowLedger(FlowLimits(10), clock=clock)
     assert (await ledger.exchange("a", ANSWERED, demand(20))).admitted == 9
-    assert (await ledger.exchange("b", Report(), demand(1))).wait_seconds == pytest.approx(0.02)
+    assert (await ledger.exchange("b", FlowReport(), demand(1))).wait_seconds == pytest.approx(0.02)
 
 
 async def test_who_waits_without_a_call_goes_first(clock: Clock) -> None:
@@ -59,29 +59,29 @@ async def test_who_waits_without_a_call_goes_first(clock: Clock) -> None:
     await ledger.exchange("a", ANSWERED, demand(2))
     for name in "bcd":
         clock.now += 0.001
-        grant = await ledger.exchange(name, Report(), demand(1))
+        grant = await ledger.exchange(name, FlowReport(), demand(1))
         assert (grant.admitted, grant.wait_seconds is not None) == (0, True)
-    await ledger.exchange("a", Report(successes=2), demand(0))
-    assert (await ledger.exchange("d", Report(), demand(1))).admitted == 0
-    assert (await ledger.exchange("b", Report(), demand(1))).admitted == 1
+    await ledger.exchange("a", FlowReport(successes=2), demand(0))
+    assert (await ledger.exchange("d", FlowReport(), demand(1))).admitted == 0
+    assert (await ledger.exchange("b", FlowReport(), demand(1))).admitted == 1
 
 
 async def test_a_process_that_died_is_forgotten(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(3), clock=clock)
     assert (await ledger.exchange("a", ANSWERED, demand(3))).admitted == 3
-    assert (await ledger.exchange("b", Report(), demand(3))).admitted == 0
+    assert (await ledger.exchange("b", FlowReport(), demand(3))).admitted == 0
     clock.now += LIVE_SECONDS + 1
-    assert (await ledger.exchange("b", Report(), demand(3))).admitted == 3
+    assert (await ledger.exchange("b", FlowReport(), demand(3))).admitted == 3
 
 
 async def test_a_pause_holds_for_all(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(8), clock=clock)
-    await ledger.exchange("a", Report(throttled_age_seconds=0.1, closed_seconds=5.0), demand(1))
-    grant = await ledger.exchange("b", Report(), demand(1))
+    await ledger.exchange("a", FlowReport(throttled_age_seconds=0.1, closed_seconds=5.0), demand(1))
+    grant = await ledger.exchange("b", FlowReport(), demand(1))
     assert grant.admitted == 0
     assert grant.closed_seconds == pytest.approx(5.0)
     await ledger.reopen()
-    assert (await ledger.exchange("b", Report(), demand(1))).admitted == 1
+    assert (await ledger.exchange("b", FlowReport(), demand(1))).admitted == 1
 
 
 async def test_64_processes_hold_one_rate(clock: Clock) -> None:
@@ -94,7 +94,7 @@ async def test_64_processes_hold_one_rate(clock: Clock) -> None:
         clock.now += 0.02
         for name in names[tick % 8 :: 8]:
             ended, flying[name] = flying[name], 0
-            grant = await ledger.exchange(name, Report(successes=ended), demand(10))
+            grant = await ledger.exchange(name, FlowReport(successes=ended), demand(10))
             flying[name] = grant.admitted
             made += grant.admitted
         assert made <= per_minute * ((tick + 1) * 0.02 + 0.1) / 60 + 1
@@ -126,7 +126,7 @@ async def test_a_process_asks_the_ledger_by_its_name() -> None:
     assert sum(grant.admitted for grant in grants) == 3  # one place is reserved
     assert grants[1].places == 2
     await states[0].close()
-    assert (await states[1].exchange(Report(), demand(4))).admitted == 3
+    assert (await states[1].exchange(FlowReport(), demand(4))).admitted == 3
 
 
 def test_a_cluster_that_is_not_there_is_told_at_once() -> None:

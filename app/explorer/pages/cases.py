@@ -43,7 +43,7 @@ CLUSTER = re.compile(
 """What readers take for one character."""
 
 
-class CaseSide(NamedTuple):
+class CaseResponse(NamedTuple):
     """One run's response to a case; `pieces` is how it differs from the first run's, None where that is not told.
     `context` is there where the first response answers another one, and `turns` are those of a conversation, which has
     neither."""
@@ -87,7 +87,7 @@ class CaseView(NamedTuple):
     item: str
     context: Sequence[Utterance]
     excerpt: str
-    sides: Sequence[CaseSide]
+    sides: Sequence[CaseResponse]
     ratings: Sequence[CaseRating]
     notes: Sequence[str]
 
@@ -157,22 +157,22 @@ def view_side(
     ratings: Sequence[StoredRating],
     *,
     rubric: Rubric | None,
-) -> CaseSide:
+) -> CaseResponse:
     """A run's response beside the others'."""
     one, first = results[number], results[0]
     if one is None:
-        return CaseSide(None, count, "", None, None, ())
+        return CaseResponse(None, count, "", None, None, ())
     names = ResponseNames(one.id, batch, one.entry, one.candidate.metadata.get(SYSTEM))
     raters = view_ratings(ratings, names)
     address = f"/runs/{batch.id}/items/{one.entry.position}"
     turns = list_turns(one.candidate, one.evaluation, rubric, raters)
     if turns:
-        return CaseSide(one, count, address, None, None, raters, turns)
+        return CaseResponse(one, count, address, None, None, raters, turns)
     context = one.candidate.context
     known = next(each.candidate.context for each in results if each is not None)
     pieces = tell_apart(first.candidate.response, one.candidate.response) if number and first is not None else None
     other = None if context == known else context
-    return CaseSide(one, count, address, pieces, other, raters)
+    return CaseResponse(one, count, address, pieces, other, raters)
 
 
 def tell_apart(before: str, after: str) -> Sequence[Piece] | None:
@@ -216,7 +216,7 @@ def view_case(
     row: CaseRow,
     known: Result,
     results: Sequence[Result | None],
-    sides: Sequence[CaseSide],
+    sides: Sequence[CaseResponse],
     rubric: Rubric | None,
 ) -> CaseView:
     """The case with its ratings in the rubric's order."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from saiten.core.formats.spans import MOST_MESSAGES
-from saiten.core.formats.traces import Place, Step, choose_steps
+from saiten.core.formats.traces import SpanPlace, Step, choose_steps
 from saiten_server.core.conversation import Role
 from saiten_server.monitors.traces.reading import digest_text
 from saiten_server.monitors.traces.values import LiveTurn, StoredSpan
@@ -140,7 +140,7 @@ def make_span(row: StoredSpan, said: Mapping[str, Any]) -> Told:
     start = read_start(said, row)
     length = max(0, int(said.get("e", 0)) - int(said.get("s", 0))) if said.get("s") else 0
     trace = row.key[:TRACE_KEY]
-    place = Place(
+    place = SpanPlace(
         row.key[TRACE_KEY:SPAN_KEY], said.get("p", ""), trace, said.get("k", ""), said.get("n", ""), f"{start:020}"
     )
     return Told(

@@ -14,7 +14,7 @@ Reason = Literal["span-too-large", "span-damaged", "span-ids", "span-attributes"
 """Why a span is rejected."""
 
 
-PIECE_BYTES = 1024 * 1024
+UNPACKED_BYTES = 1024 * 1024
 """Bytes that are unpacked at a time."""
 
 MOST_MEMBERS = 64
@@ -63,7 +63,7 @@ def unpack(body: bytes, limits: WireLimits) -> bytes:
                 raise BodyDamaged(Message("traces-gzip-damaged"))
             member = zlib.decompressobj(wbits=31)
             while not member.eof:
-                piece = member.decompress(left, PIECE_BYTES)
+                piece = member.decompress(left, UNPACKED_BYTES)
                 unpacked += piece
                 if len(unpacked) > limits.bytes:
                     raise BodyTooLarge(Message("traces-bytes-most", most=limits.bytes))

@@ -20,7 +20,7 @@ from saiten.core.formats.spans import SpanEvent
 from saiten.core.messages import Message
 from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Signal, WireLimits
 from saiten_server.monitors.traces.wire import (
-    MOST_NAME,
+    MOST_SPAN_NAME,
     Decoded,
     Rejected,
     WireSpan,
@@ -91,7 +91,7 @@ def walk_scope(
     for number, part in read_fields(scoped, steps):
         if number == 1:
             scope = parse(InstrumentationScope, part)
-            name = f"{scope.name} {scope.version}".strip()[:MOST_NAME]
+            name = f"{scope.name} {scope.version}".strip()[:MOST_SPAN_NAME]
         elif number == 2:
             yield resource, name, part
 
@@ -156,7 +156,7 @@ def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: Wire
         *check_ids(span.trace_id.hex(), span.span_id.hex()),
         span.parent_span_id.hex(),
         "",
-        span.name[:MOST_NAME],
+        span.name[:MOST_SPAN_NAME],
         span.start_time_unix_nano,
         span.end_time_unix_nano,
         span.status.code == Status.STATUS_CODE_ERROR,

@@ -16,6 +16,8 @@ from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 MOST_SHOWN = 5
+UNFIT = 422
+"""The status of an answer to values that do not fit."""
 
 FOREIGN = {
     b"PK\x03\x04": mark("is a workbook or an archive; save the table as “CSV UTF-8”"),
