@@ -834,7 +834,7 @@ class MeasureValue(Answer):
     value: float | None = None
     """the weighted mean; null without a conversation"""
     interval: tuple[float, float] | None = None
-    """at 95 %; null for fewer than six conversations"""
+    """at 95 %; null for fewer than six conversations, and of ratings that are all alike"""
     n: int
     """conversations"""
 
