@@ -89,7 +89,7 @@ def test_many_unknown_fields_are_named_briefly() -> None:
         ({"judge": []}, "must be an object"),
         ({"judge": {"samples": "3"}}, "must be an integer"),
         ({"judge": {"explain": 1}}, "must be true or false"),
-        ({"path": "up"}, "must be 'source', 'english' or 'both'"),
+        ({"path": "up"}, "must be one of 'source', 'english', 'both'"),
         ({"reference": ["はい"] * 17}, "at most 16 references may be given; this has 17"),
         ({"relevance": {"weight": -1}}, "should be greater than or equal to 0"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -243,6 +244,16 @@ async def test_a_run_that_was_erased_is_followed_by_another(quick: MonitorBench)
     assert again["a"].status == "gone"
     assert again["b"].run != found.run
     assert await quick.score() == 1
+
+
+async def test_changes_of_two_callers_at_a_time_are_both_kept(bench: MonitorBench) -> None:
+    monitor = await bench.make()
+    changes = [MonitorChange(rate=0.25), MonitorChange(max_turns=20), MonitorChange(redact=("name",))]
+    await asyncio.gather(*(bench.service.change(PROJECT, monitor.id, one) for one in changes))
+    found = await bench.service.show(PROJECT, monitor.id)
+    assert (found.version, found.options.rate, found.options.max_turns) == (4, 0.25, 20)
+    rules = bench.live.rules[PROJECT]
+    assert (rules.max_turns, rules.redact) == (20, ("name",))
 
 
 async def test_a_change_is_a_new_version_and_another_rubric_begins_new_runs(bench: MonitorBench) -> None:

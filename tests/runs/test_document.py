@@ -185,7 +185,7 @@ POINTED: dict[str, tuple[Any, list[tuple[str, str]]]] = {
         {"itemz": 1, "items": [ITEM]},
         [("/itemz", "is not a field that is known here; did you mean 'items'?")],
     ),
-    "an option": ({"items": [ITEM], "path": 1}, [("/path", "must be 'source', 'english' or 'both'")]),
+    "an option": ({"items": [ITEM], "path": 1}, [("/path", "must be one of 'source', 'english', 'both'")]),
     "several": (
         {"items": [{**ITEM, "response": 1}, ITEM, {**ITEM, "response": " "}], "rubric": "../x"},
         [

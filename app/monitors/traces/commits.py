@@ -21,6 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from saiten_server.monitors.traces.tables import (
     HEAD,
+    SPAN_BYTES,
+    TRACE_SIZE,
     UNREAD,
     conversation,
     counted,
@@ -41,9 +43,6 @@ MOST_SPANS = 2_000
 
 MOST_TEXT_BYTES = 16 * 1024 * 1024
 """Of the texts of a conversation."""
-
-SPAN_BYTES = 200
-"""What a row of a span takes beside its text."""
 
 CONVERSATIONS_AT_ONCE = 500
 """Conversations of one statement."""
@@ -166,14 +165,14 @@ def state_of(head: Any | None) -> dict[str, Any]:
 async def keep_bodies(connection: AsyncConnection, bodies: Sequence[Arrived]) -> Sequence[Kept]:
     """Stores what these bodies bring, each span once."""
     kept = [Kept() for _ in bodies]
-    homes = await find_homes(connection, bodies)
+    homes, named = await find_homes(connection, bodies)
     groups: dict[str, Group] = {}
     for body, own in zip(bodies, kept, strict=True):
         for row in body.rows:
             place_row(groups, homes, body, row, own)
     added = await keep_groups(connection, groups)
     await keep_counts(connection, bodies)
-    await add_bytes(connection, added)
+    await add_bytes(connection, added + named)
     return kept
 
 
@@ -190,9 +189,9 @@ Homes = Mapping[tuple[str, str], Home]
 """By project and trace, of spans that name no conversation."""
 
 
-async def find_homes(connection: AsyncConnection, bodies: Sequence[Arrived]) -> Homes:
-    """Where spans go that name no conversation. What a body tells of a trace is remembered, and what was stored of it
-    before moves along."""
+async def find_homes(connection: AsyncConnection, bodies: Sequence[Arrived]) -> tuple[Homes, Counter[str]]:
+    """Where spans go that name no conversation, and the bytes that each project takes more for it. What a body tells of
+    a trace is remembered, and what was stored of it before moves along."""
     named: dict[tuple[str, str], str] = {}
     wanted: set[tuple[str, str]] = set()
     for body in bodies:
@@ -203,6 +202,7 @@ async def find_homes(connection: AsyncConnection, bodies: Sequence[Arrived]) -> 
                 named.setdefault((body.project, row.trace), row.conversation)
             wanted.add((body.project, row.trace))
     found = await read_homes(connection, wanted | named.keys())
+    added: Counter[str] = Counter()
     fresh = {place: Home(name_id(place[0], name), name) for place, name in sorted(named.items()) if place not in found}
     if fresh:
         at = bodies[0].at
@@ -210,9 +210,11 @@ async def find_homes(connection: AsyncConnection, bodies: Sequence[Arrived]) -> 
             {"project": project, "trace": trace, "conversation_id": home.id, "name": home.name, "seen_at": at}
             for (project, trace), home in fresh.items()
         ]
-        await connection.execute(insert_or_ignore(connection, live_traces), rows)
+        into = insert_or_ignore(connection, live_traces).returning(of_trace.project, TRACE_SIZE)
+        for project, size in await connection.execute(into, rows):
+            added[project] += size
         await join_traces(connection, fresh)
-    return found | fresh
+    return found | fresh, added
 
 
 async def read_homes(connection: AsyncConnection, places: Collection[tuple[str, str]]) -> dict[tuple[str, str], Home]:
@@ -282,7 +284,7 @@ def place_row(groups: dict[str, Group], homes: Homes, body: Arrived, row: SpanRo
     group.rows.append((row, own))
 
 
-async def keep_groups(connection: AsyncConnection, groups: Mapping[str, Group]) -> Mapping[str, int]:
+async def keep_groups(connection: AsyncConnection, groups: Mapping[str, Group]) -> Counter[str]:
     """Stores the rows of each conversation that are not stored; returns the bytes that each project takes more."""
     for some in db.cut_pieces(sorted(groups), CONVERSATIONS_AT_ONCE):
         query = select(*HEAD).where(conversation.id.in_(some)).order_by(conversation.id).with_for_update()

@@ -16,9 +16,10 @@ from datetime import datetime, timedelta
 from saiten.core.messages import Message
 from saiten_server.core.errors import Overloaded
 from saiten_server.governance.store import PolicyStore
-from saiten_server.monitors.traces.commits import SPAN_BYTES, Arrived
+from saiten_server.monitors.traces.commits import Arrived
 from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Reason, Signal, WireLimits, unpack
 from saiten_server.monitors.traces.store import LiveStore
+from saiten_server.monitors.traces.tables import SPAN_BYTES
 from saiten_server.monitors.traces.values import Read, Redact, TraceRules
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
@@ -139,7 +140,8 @@ class TraceIntake:
             return await self._keep(project, rules, read, outcome)
 
     async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
-        await self._quota.require_room(project, sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
+        names = sum(count_bytes(name) + SPAN_BYTES for name in read.named.values())
+        await self._quota.require_room(project, names + sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
         outcome.unread = read.unread.total()
         first = Arrived(project, read.rows[:ROWS_AT_ONCE], self._now(), rules, counts, read.unread, read.named)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten_server.monitors.traces.commits import (
     CONVERSATIONS_AT_ONCE,
@@ -30,6 +30,7 @@ from saiten_server.monitors.traces.commits import (
 )
 from saiten_server.monitors.traces.tables import (
     HEAD,
+    TRACE_SIZE,
     UNREAD,
     conversation,
     counted,
@@ -229,7 +230,8 @@ class LiveStore:
 
     async def forget_traces(self, before: datetime) -> None:
         """Forgets to which conversation old traces belong."""
-        await db.execute(self._engine, delete(live_traces).where(of_trace.seen_at < before))
+        async with db.change(self._engine) as connection:
+            await add_bytes(connection, await remove_traces(connection, of_trace.seen_at < before))
 
     async def _remove(self, *conditions: ColumnElement[bool]) -> int:
         """Removes some of the conversations for which the conditions hold."""
@@ -237,11 +239,11 @@ class LiveStore:
             found = select(conversation.id, conversation.project, conversation.bytes).where(*conditions)
             rows = (await connection.execute(found.limit(CONVERSATIONS_AT_ONCE).with_for_update())).all()
             ids = [row.id for row in rows]
+            freed: Counter[str] = Counter()
             if ids:
                 await connection.execute(delete(live_spans).where(span.conversation_id.in_(ids)))
-                await connection.execute(delete(live_traces).where(of_trace.conversation_id.in_(ids)))
+                freed = await remove_traces(connection, of_trace.conversation_id.in_(ids))
                 await connection.execute(delete(live_conversations).where(conversation.id.in_(ids)))
-            freed: Counter[str] = Counter()
             for row in rows:
                 freed[row.project] -= row.bytes
             await add_bytes(connection, freed)
@@ -273,6 +275,15 @@ class LiveStore:
         own = query.where(span.conversation_id == row.id, span.late.is_(False)).limit(MOST_SPANS)
         spans = [StoredSpan(*each) for each in await db.fetch(self._engine, own)]
         return await put_together(row, spans)
+
+
+async def remove_traces(connection: AsyncConnection, condition: ColumnElement[bool]) -> Counter[str]:
+    """Forgets to which conversations these traces belong; returns, as negative numbers, the bytes of each project."""
+    sizes = select(of_trace.project, func.sum(TRACE_SIZE)).where(condition).group_by(of_trace.project)
+    freed = Counter({row[0]: -int(row[1]) for row in await connection.execute(sizes)})
+    if freed:
+        await connection.execute(delete(live_traces).where(condition))
+    return freed
 
 
 def bind_place(before: tuple[datetime, str]) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from saiten_server.platform.sql.sizes import octets
 from saiten_server.platform.sql.tables import Instant, columns, table
 
 UNREAD = "unread"
@@ -77,3 +78,9 @@ conversation, span, of_trace, rule, counted = (
     each.c for each in (live_conversations, live_spans, live_traces, live_rules, live_counts)
 )
 HEAD = tuple(conversation[name] for name in live_conversations.columns.keys())  # noqa: SIM118 (a collection of columns)
+
+SPAN_BYTES = 200
+"""What a row of a span takes beside its text, and one of a trace beside its conversation's name."""
+
+TRACE_SIZE = octets(of_trace["name"]) + SPAN_BYTES
+"""The size of a row of `live_traces`."""

@@ -123,7 +123,9 @@ def describe(fault: ErrorDetails) -> Message:
 
 
 def shorten(value: Any) -> Any:
-    """A bound as it is written: 1 for 1.0."""
+    """A bound as it is written: 1 for 1.0; choices without pydantic's English "or"."""
+    if isinstance(value, str):
+        return value.replace("' or '", "', '")
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

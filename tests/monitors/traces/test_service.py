@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from saiten_server.monitors.traces.commits import name_id
 from saiten_server.monitors.traces.limits import DEFAULT_LIMITS
 from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
+from saiten_server.monitors.traces.tables import SPAN_BYTES
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.traces.wire import decode
 from saiten_server.platform.sql.engine import open_engine
-from saiten_server.runs.quota import StorageQuota
+from saiten_server.runs.quota import StorageQuota, count_stored
 from tests.support.serving import serving
-from tests.support.spans import NOON, chat, export, talk
+from tests.support.spans import NOON, chat, export, make_span, talk, trace_id
 
 
 def open_intake(engine: AsyncEngine, *, most: int | None = None, waiting: int = 10**9) -> TraceIntake:
@@ -62,6 +64,23 @@ async def test_a_full_project_is_told(sqlite_engine: AsyncEngine) -> None:
     with pytest.raises(ProjectFull):
         await send(intake, "b", first=9)
     assert await intake.store.find("team", name_id("team", "b")) is None
+
+
+async def test_what_spans_only_name_takes_room_until_it_is_forgotten(engine: AsyncEngine) -> None:
+    intake = open_intake(engine, most=20_000)
+    spans = [make_span({"session.id": f"{number:0200}", "http.route": "/"}, number=number) for number in range(20)]
+    body = export(spans).SerializeToString()
+    for _ in range(2):
+        await intake.take("team", body, "traces", is_json=False, is_packed=False)
+    assert await count_stored(engine, "team") == 20 * (200 + SPAN_BYTES)
+    more = export([replace(one, trace=trace_id(900 + number)) for number, one in enumerate(spans)]).SerializeToString()
+    with pytest.raises(ProjectFull):
+        await intake.take("team", more, "traces", is_json=False, is_packed=False)
+    await send(intake, f"{0:0200}", turns=1)
+    await intake.store.erase("team", name_id("team", f"{0:0200}"))
+    assert await count_stored(engine, "team") == 19 * (200 + SPAN_BYTES)
+    await intake.store.forget_traces(NOON + timedelta(days=1))
+    assert await count_stored(engine, "team") == 0
 
 
 async def test_rules_hide_texts_before_they_are_stored(sqlite_engine: AsyncEngine) -> None:
