@@ -907,6 +907,7 @@ def tell_mean(asked: Minimum) -> Message:
 
 
 def tell_interval(asked: Minimum, name: str, end: float, **more: Message) -> Message:
-    """The interval, and where it ends."""
+    """The interval, and where it ends: with as many digits as show on which side of the minimum."""
+    digits = find_digits(end, asked.least, 3)
     added = tell_count(asked.added, "dialogue" if asked.units < asked.n else "value")
-    return Message(name, percent=100 * (1 - asked.alpha), added=added, end=write_figure(end), **more)
+    return Message(name, percent=100 * (1 - asked.alpha), added=added, end=write_figure(end, digits), **more)

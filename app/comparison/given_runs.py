@@ -201,6 +201,9 @@ def batch_of(source: RunSource | None) -> str | None:
 UNTOLD = ""
 """Stands for the signature of a rated result that has none."""
 
+MOST_CELLS = 20_000_000
+"""Measures times results of a run, eight bytes each: a hundred thousand results with two hundred measures."""
+
 EPSILON = 1e-6
 """Means and composites are sums of floats."""
 
@@ -234,6 +237,9 @@ class GivenResults:
             self._keep(result, number)
         except InvalidDocument as error:
             self._faults += [(where + inside, name_line(what, line)) for inside, what in error.faults]
+        if self._rows is not None and self._rows.cells > MOST_CELLS:
+            what = name_line(Message("run-values-most", most=MOST_CELLS), line)
+            raise InvalidDocument([*self._faults, (f"{where}/aspects", what)])
         if len(self._faults) >= MOST_FAULTS:
             raise InvalidDocument(self._faults[:MOST_FAULTS])
 

@@ -29,6 +29,9 @@ MOST_MEMORY = 4 << 30
 """Of memory: damaged or hostile files state sizes that no one has."""
 
 FRAME_ROWS = 500
+
+ROOM_BYTES, ROW_BYTES = 64 << 20, 8 << 10
+"""Of all lines together, and of each result beside: a small file can state long texts once for all of its rows."""
 SAID = ("context", "response", "turns", "persona", "goal", "findings", "reason")
 """Columns of texts, which stay where they are."""
 
@@ -37,15 +40,18 @@ def main(address: str, most: int) -> None:
     """Writes the results."""
     limit_memory()
     try:
+        room = ROOM_BYTES
         for line in read_lines(address, most):
-            write(line)
+            room += ROW_BYTES - write(line)
+            if room < 0:
+                raise InvalidRequest(Message("adopted-bytes-most", room=ROOM_BYTES >> 20, row=ROW_BYTES >> 10))
     except SaitenError as error:
         write({"error": {"code": error.message.id, "values": error.message.as_json()}})
 
 
-def write(line: dict[str, Any]) -> None:
-    """Writes one line."""
-    sys.stdout.write(json.dumps(line, allow_nan=False) + "\n")
+def write(line: dict[str, Any]) -> int:
+    """Writes one line; how long it is."""
+    return sys.stdout.write(json.dumps(line, allow_nan=False) + "\n")
 
 
 def limit_memory() -> None:

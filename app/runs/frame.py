@@ -294,6 +294,11 @@ class FrameRows:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def cells(self) -> int:
+        """How many values the run has, those that results lack among them."""
+        return self._count * len(self._values)
+
     def add(self, label: Label, values: Mapping[MeasureKey, float | None], **columns: float) -> None:
         """Takes in a result with its values, None for none, and columns by name; each has the same ones."""
         for key, value in values.items():

@@ -235,7 +235,8 @@ class ObservationReader(RecordReader[Observations]):
             misspelt = len(unknown) > MOST_FIELDS or (unknown and hint("ratings", unknown, cutoff=0.8))
             if misspelt or not all(record.get(self.scores_field) or record.get("ratings") for record in records):
                 raise Unfit(ONE_BY_ONE)
-        self.take_columns(columns_of_records(records, lines, self.scores_field, by_scorer=self.by_scorer))
+        by_scorer, most = self.by_scorer, MOST_ASPECTS
+        self.take_columns(columns_of_records(records, lines, self.scores_field, by_scorer=by_scorer, most=most))
 
     def take_columns(self, read: RecordColumns) -> None:
         """Takes records as columns. Raises Unfit if `take` might refuse one of them; then nothing is taken."""

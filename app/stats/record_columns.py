@@ -62,17 +62,17 @@ def columns_of_cells(cells: Mapping[RecordField, Sequence[str]], lines: Sequence
 
 
 def columns_of_records(
-    records: Sequence[dict[str, Any]], lines: Sequence[int], scores_field: str, *, by_scorer: bool
+    records: Sequence[dict[str, Any]], lines: Sequence[int], scores_field: str, *, by_scorer: bool, most: int
 ) -> RecordColumns:
-    """The columns of the records, one per line; as in a table, the scores of a scorer are named `scorer:aspect`. Raises
-    Unfit."""
+    """The columns of the records, one per line, with at most so many aspects in a field; as in a table, the scores of a
+    scorer are named `scorer:aspect`. Raises Unfit."""
     fields = {*chain.from_iterable(records)}
     scores = list_objects(records, scores_field) if scores_field in fields else []
     if by_scorer:
         scores = [dict(name_by_scorer(own)) for own in scores]
-    numbers = list_numbers(scores, scores_field, lines)
+    numbers = list_numbers(scores, scores_field, lines, most)
     if "ratings" in fields:
-        numbers |= list_numbers(list_objects(records, "ratings"), "ratings", lines)
+        numbers |= list_numbers(list_objects(records, "ratings"), "ratings", lines, most)
     for field in fields.intersection(ITEM_NUMBERS):
         values = [record.get(field) for record in records]
         if any(value is not None for value in values):
@@ -108,10 +108,12 @@ def list_objects(records: Sequence[dict[str, Any]], field: str) -> list[dict[str
     return [own or NO_MEMBERS for own in found]
 
 
-def list_numbers(objects: Sequence[Given], field: str, lines: Sequence[int]) -> dict[RecordField, Numbers]:
-    """The numbers of objects by aspect; raises Unfit."""
+def list_numbers(objects: Sequence[Given], field: str, lines: Sequence[int], most: int) -> dict[RecordField, Numbers]:
+    """The numbers of objects by aspect; raises Unfit, and for more aspects than `most` before any is looked up."""
     found = dict[RecordField, Numbers]()
     aspects = dict.fromkeys(chain.from_iterable(objects))
+    if len(aspects) > most:
+        raise Unfit(Message("read-one-by-one"))
     whole = sum(map(len, objects)) == len(objects) * len(aspects)
     for aspect in aspects:
         named = lines if whole else [line for line, own in zip(lines, objects, strict=True) if aspect in own]

@@ -45,6 +45,15 @@ def test_little_data_shows_nothing(values, least, verdict, told):
     assert str(told) in str(found.detail)
 
 
+def test_the_end_of_the_interval_has_the_digits_that_tell_it_from_the_minimum():
+    values = [2.0, 3.0] * 15
+    end = ask(values, 3).bound(5.0)
+    for least, verdict in ((end + 1e-5, "fail"), (end - 1e-5, "inconclusive")):
+        found = judge_minimum(ask(values, least))
+        told = float(str(found.detail).partition("reaches ")[2].split(":")[0])
+        assert (found.verdict, told < least) == (verdict, verdict == "fail"), str(found.detail)
+
+
 def test_it_says_how_many_values_would_do():
     # Eight 4s and a 1: s = 1. Then n D ≥ (t + 0.842) s √(n + 1) + (5 − 4), with t(0.975; 8) = 2.306 and D = 1:
     # √(n + 1) = (3.148 + √(3.148² + 4 · 2)) / 2 = 3.690, n = 12.6.

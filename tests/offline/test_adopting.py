@@ -65,6 +65,18 @@ async def test_a_run_that_is_adopted_is_a_run_like_any_other(client: httpx.Async
     assert gate["comparison"]["pairing"]["pairs"] == (20 if kind == "candidates" else 60)
 
 
+async def test_a_small_file_does_not_unfold_to_gigabytes(client: httpx.AsyncClient) -> None:
+    def lengthen(table: Any) -> Any:
+        long = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), pa.array(["x" * 600_000]))
+        return table.set_column(table.schema.get_field_index("warnings"), "warnings", long)
+
+    body = write(make_rows("responses", 130), "responses", lengthen)
+    assert len(body) < 1 << 20
+    made = await adopt(client, body)
+    assert (made.status_code, made.json()["message"]) == (422, "adopted-bytes-most"), made.text
+    assert (await client.get("/v1/batches")).json()["items"] == []
+
+
 async def test_pages_ratings_and_erasure_work_on_it(client: httpx.AsyncClient) -> None:
     ids = {}
     for kind in ("responses", "conversations"):

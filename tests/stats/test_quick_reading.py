@@ -163,6 +163,13 @@ def test_plain_lines_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(found.scores["x"], [np.nan, np.nan, np.nan, 1, 2, np.nan], equal_nan=True)
 
 
+def test_aspects_of_records_that_each_name_their_own_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saiten_server.stats.record_columns.convert", None)  # records times aspects
+    for field in ("ratings", "scores"):
+        records = [{"item": str(number), field: {f"a{number}": 1}} for number in range(reading.MOST_ASPECTS + 1)]
+        assert not takes_at_once(records, range(len(records)), ObservationReader())
+
+
 def test_an_array_says_the_same_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "ROWS_AT_ONCE", 2)
     lines = [*PLAIN, UNFIT[3]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from babel.lists import format_list
 
 from saiten.core.figures import find_digits
-from saiten.core.wording import name_run
+from saiten.core.wording import name_run, stands_still
 from saiten_server.analyses.charts.intervals import ForestLabels, ForestRow, build_forest
 from saiten_server.comparison.links.service import choose_link
 from saiten_server.comparison.service import Examination
@@ -337,7 +337,13 @@ def explain_held_measure(measure: Measure, speech: Speech) -> str:
     if measure.verdict == "better":
         return _("is better by %(size)s, beyond chance (p %(p)s)", **size_of(measure, speech))
     if measure.smallest_detectable is None:
-        return _("has the same values in both runs")
+        if stands_still(measure):
+            return _("has the same values in both runs")
+        units = measure.clusters
+        if measure.test != "sign-flip":
+            units = measure.clusters_baseline + measure.clusters_candidate
+        few = {"differing": measure.differing, "units": speech.formats.count(units)}
+        return _("differs in only %(differing)s of %(units)s: too few for a drop that matters", **few)
     detectable = speech.formats.number(measure.smallest_detectable)
     if measure.interval is not None and measure.interval[1] < 0:
         told = size_of(measure, speech)

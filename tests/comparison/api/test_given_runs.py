@@ -238,6 +238,19 @@ async def test_lines_are_refused_with_their_number(client: httpx.AsyncClient) ->
         assert (answer.status_code, words in answer.json()["detail"]) == (status, True), (words, answer.text)
 
 
+async def test_every_result_with_measures_of_its_own_is_too_much(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saiten_server.comparison.given_runs.MOST_CELLS", 50)
+    same = [make_result(number) for number in range(8)]
+    assert (await client.post("/v1/gates", **write({}, candidate=same, baseline=same))).status_code == 200
+    other = [{**one, "aspects": {f"a{number}": {"mean": 1}}} for number, one in enumerate(same)]
+    answer = await client.post("/v1/gates", **write({}, baseline=same, candidate=other))
+    problem = answer.json()["errors"][0]
+    assert (answer.status_code, problem["pointer"]) == (422, "/candidate/results/7/aspects"), answer.text
+    assert "line 17: the results up to here have too many different measures" in problem["detail"]
+
+
 async def test_a_run_has_as_many_results_as_a_batch_may(fake: FakeOpenAI, tmp_path: Path) -> None:
     async with serving(tmp_path, **judged_by(fake), limits={"batch_items": 3, "body_bytes": 8192}) as client:
         many = [make_result(number) for number in range(4)]

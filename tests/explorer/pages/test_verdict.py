@@ -248,6 +248,17 @@ def test_a_fall_that_is_not_proven_is_no_tick_for_no_drop():
     assert explain_held_measure(even, speech).startswith("shows no drop")
 
 
+def test_values_that_differ_in_a_few_cases_are_not_the_same():
+    known: dict[str, Any] = {"verdict": "inconclusive", "smallest_detectable": None, "wins": None, "cliffs_delta": 0.0}
+    known |= {"clusters": 60, "clusters_baseline": 30, "clusters_candidate": 30, "standard_error": 0.03, "differing": 3}
+    for test in ("sign-flip", "permutation"):
+        few = Measure.model_construct(**known, test=test, difference=-0.05, interval=(-0.14, 0.01), p=0.25)
+        assert explain_held_measure(few, speech_in("en")).startswith("differs in only 3 of 60: too few")
+        assert explain_held_measure(few, speech_in("ja")).startswith("値が異なるのは 60 件中 3 件だけ")
+    same = Measure.model_construct(**{**known, "standard_error": 0.0}, test="sign-flip", difference=0.0, p=1.0)
+    assert explain_held_measure(same, speech_in("en")) == "has the same values in both runs"
+
+
 async def test_the_home_page_says_which_system_is_best_and_what_to_fix_first(client):
     await score(client, "1", metadata={"system": "bot-b", "build": "1"})
     await score(client, "1")
