@@ -258,6 +258,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     }
     codes["all"] = f"import {', '.join(modules)}"
     codes |= {name: f"import {SERVER_COMMANDS[name].partition(':')[0]}" for name in USED}
+    codes["analyses"] = "import saiten_server.cli.reports, saiten_server.stats.corrected"
     return loaded_in_turn(tmp_path_factory.mktemp("commands"), codes)
 
 
@@ -291,6 +292,11 @@ def test_help_loads_click_and_nothing_else_that_is_installed(commands: dict[str,
                 )
             )
         }
+
+
+def test_most_analyses_load_the_functions_of_scipy_alone(commands: dict[str, set[str]]) -> None:
+    assert "scipy.special" in commands["analyses"]
+    assert commands["analyses"] & {"scipy.optimize", "scipy.stats"} == set()
 
 
 def test_opening_the_service_loads_nothing_heavy(services: dict[str, set[str]]) -> None:

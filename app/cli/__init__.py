@@ -46,6 +46,9 @@ class ServersGroup(LazyGroup):
     places = SERVER_COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # numpy, once it is loaded, computes in the thread that asks: on cores that others use, the threads of OpenBLAS
+        # wait for each other in loops, which took two to five times the CPU of a comparison or an analysis.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         if cmd_name in SERVING:
             leave_on_sigterm()  # before the import, which takes most of a second
         return super().get_command(ctx, cmd_name)

@@ -102,9 +102,11 @@ class Output:
         """The `row_key` of every finished row, or of those in these files, ascending: 8 bytes a row."""
         import numpy as np
 
+        from saiten_server.stats.observations import list_distinct
+
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             found = [*pool.map(self._read_keys, self.list_parts() if paths is None else paths)]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+        return list_distinct(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def settle(self) -> None:
         """Puts the recent files of processes that have ended together by prefix, and small files of a prefix."""

@@ -1,9 +1,8 @@
-"""Settings of Python's garbage collector and of threads for a server that also computes."""
+"""Settings of Python's garbage collector for a server that also computes."""
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +21,7 @@ while a comparison was computed."""
 def tune_collection() -> None:
     """Freezes the imported objects, which live as long as the process, and collects the rest less often. A judge call
     creates about a thousand objects that reference counting frees. Scanning them for cycles took an eighth of a
-    worker's CPU.
-
-    numpy, once it is loaded, computes in the thread that asks: on cores that others use, the threads of OpenBLAS wait
-    for each other in loops, which doubled the CPU of a comparison."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    worker's CPU."""
     # Without a collection before it: that took a tenth of a second, for half a percent of the objects.
     gc.freeze()
     gc.set_threshold(FEW, SOME, MANY)

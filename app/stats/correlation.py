@@ -16,7 +16,6 @@ from math import exp, log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, stdtrit
 
 from saiten.core.messages import Message
@@ -42,6 +41,7 @@ from saiten_server.stats.observations import (
     number_keys,
     weigh_units,
 )
+from saiten_server.stats.power import search_end
 from saiten_server.stats.resampling import count_clusters, find_effective
 from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import (
@@ -123,6 +123,10 @@ def rank_ratings(named: NamedRatings, unit_system: Integers) -> NamedRatings:
     return NamedRatings(named.unit, named.rater, grades)
 
 
+HALVINGS = 60
+"""After which two ends within 40 are one number."""
+
+
 def find_tail(n: int, tests: int) -> float:
     """What the interval of n items leaves to either side, so that those of so many aspects hold at every number of
     items from FEWEST_ITEMS on with 1 − ALPHA. `n` is at least that."""
@@ -131,7 +135,8 @@ def find_tail(n: int, tests: int) -> float:
     def pass_often(a: float) -> float:
         return float(ndtr(-a)) + a * exp(-a * a / 2) / sqrt(2 * pi) - allowed
 
-    start = float(brentq(pass_often, 1.0, 40.0))
+    # `brentq` is as exact, but `scipy.optimize` takes longer to load than most analyses take.
+    start = search_end(lambda a: pass_often(a) > 0, 1.0, 40.0, HALVINGS)
     return float(ndtr(-sqrt(start**2 + log(n / FEWEST_ITEMS))))
 
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from saiten_server.core.validation import clip
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.integer[Any])
 
 NO_RATER = NO_DIALOGUE = -1
 
@@ -154,6 +155,15 @@ def count_keys(keys: Integers) -> int:
     """How many different keys there are, none of them negative or much larger than their number; shape (n,)."""
     # `np.unique` takes thirty times as long where most are different.
     return int(np.count_nonzero(np.bincount(keys)))
+
+
+def list_distinct(keys: NDArray[Number]) -> NDArray[Number]:
+    """The different keys, ascending; shape (n,) to (different keys,)."""
+    # `np.unique`, which hashes them, takes twenty times as long where most are different.
+    ordered = np.sort(keys)
+    begins = np.ones(len(keys), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    return ordered[begins]
 
 
 def number_first(keys: Integers) -> Integers:

@@ -182,21 +182,21 @@ def find_detectable(sums: Floats, counts: Floats, *, level: float, freedom: floa
 
     if not lacks(-STEEPEST):
         return quantiles * error
-    tilt = search_effect(lacks, -STEEPEST, STEEPEST, POWER_STEPS)
+    tilt = search_end(lacks, -STEEPEST, STEEPEST, POWER_STEPS)
     if changes.count_deciding(tilt) >= MANY_DIFFER or not changes.can_simulate(tilt):
         return changes.describe(tilt)[0] * scale * changes.allowance
-    low = search_effect(lambda one: lacks(one, 0.5), -STEEPEST, tilt, POWER_STEPS)
-    high = search_effect(lambda one: changes.can_simulate(one) and lacks(one, 3), tilt, STEEPEST, POWER_STEPS)
+    low = search_end(lambda one: lacks(one, 0.5), -STEEPEST, tilt, POWER_STEPS)
+    high = search_end(lambda one: changes.can_simulate(one) and lacks(one, 3), tilt, STEEPEST, POWER_STEPS)
     simulation = Simulation.draw()
     if simulation.find_power(changes, high, level) < POWER:
         return inf
-    tilt = search_effect(lambda one: simulation.find_power(changes, one, level) < POWER, low, high, SIMULATED_STEPS)
+    tilt = search_end(lambda one: simulation.find_power(changes, one, level) < POWER, low, high, SIMULATED_STEPS)
     return changes.describe(tilt)[0] * scale * changes.allowance
 
 
-def search_effect(lacks: Callable[[float], bool], low: float, high: float, steps: int) -> float:
-    """Where `lacks` ends, between a number for which it holds and one for which it does not."""
+def search_end(holds: Callable[[float], bool], low: float, high: float, steps: int) -> float:
+    """Up to where it holds, between a number for which it does and one for which it does not, by so many halvings."""
     for _ in range(steps):
         middle = (low + high) / 2
-        low, high = (middle, high) if lacks(middle) else (low, middle)
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return high

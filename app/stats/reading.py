@@ -563,9 +563,8 @@ def are_plain(records: Sequence[Any], lines: Sequence[bytes]) -> bool:
     members, levels = 0, [records]
     for level in levels:
         types = {*map(type, level)}
-        objects = level if types == {dict} else [part for part in level if type(part) is dict]
-        lists = [part for part in level if type(part) is list] if list in types else []
-        numbers = level if types <= NUMBER_TYPES else [part for part in level if type(part) in NUMBER_TYPES]
+        objects, lists = (find_all(level, types, {kind}) for kind in (dict, list))
+        numbers = find_all(level, types, NUMBER_TYPES)
         if numbers and not -MOST_PASSED < min(numbers) <= max(numbers) < MOST_PASSED:
             return False
         members += sum(map(len, objects))
@@ -577,6 +576,13 @@ def are_plain(records: Sequence[Any], lines: Sequence[bytes]) -> bool:
         return True
     in_texts = sum("".join([part for part in level if type(part) is str]).count(":") for level in levels)
     return colons == members + in_texts and not (b"\\" in written and COLON.search(written))
+
+
+def find_all(parts: Sequence[Any], types: set[type], wanted: set[type]) -> Sequence[Any]:
+    """The parts of the types that are wanted; `types` are those of all parts."""
+    if types <= wanted:
+        return parts
+    return [part for part in parts if type(part) in wanted] if types & wanted else []
 
 
 def parse_line(line: bytes) -> Any:

@@ -1,14 +1,17 @@
 """The commands in processes of their own: output, exit codes, and one clear line for every mistake."""
 
 import json
+import os
 import signal
 import socket
 import sqlite3
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
+from saiten_server import cli
 from tests.support.command import saiten, served
 from tests.support.records import BODY
 from tests.support.waiting import LIMIT_SECONDS
@@ -71,6 +74,17 @@ def test_words_of_the_servers_commands_are_completed(
     answers = done.stdout.splitlines()
     assert len(answers) == 1, done.stderr
     assert found in answers[0]
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("4", "4")])
+def test_a_command_computes_in_one_thread_unless_told_otherwise(
+    given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", given or "")
+    if given is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    cli.saiten.get_command(click.Context(cli.saiten), "analyze")
+    assert os.environ["OPENBLAS_NUM_THREADS"] == expected
 
 
 def test_options_fill_in_what_items_leave_out(tmp_path: Path) -> None:

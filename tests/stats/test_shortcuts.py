@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 
 from saiten_server.stats import observations, statistics
 from saiten_server.stats.agreement import NamedRatings, compare_raters
-from saiten_server.stats.observations import agree_within, are_different, number_keys
+from saiten_server.stats.observations import agree_within, are_different, list_distinct, number_keys
 from saiten_server.stats.statistics import are_far_apart, join_ties, rank_values, rank_within
 
 SEEDS = range(20)
@@ -49,6 +49,17 @@ def test_keys_are_numbered_in_order_whether_there_are_gaps_or_not(seed: int, mon
     monkeypatch.setattr(observations, "SPARSE", 0)
     assert np.array_equal(number_keys(keys), expected)
     assert len(number_keys(keys[:0])) == 0
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("size", [0, 1, 2, 200])
+def test_different_keys_are_listed_in_order(size: int, kind: type[np.integer]) -> None:
+    random = np.random.default_rng(size)
+    keys = random.integers(-50, 50, size).astype(kind)
+    keys[:1] = np.iinfo(kind).min
+    found = list_distinct(keys)
+    assert found.dtype == kind
+    assert found.tolist() == sorted({*keys.tolist()})
 
 
 @pytest.mark.parametrize("seed", SEEDS)

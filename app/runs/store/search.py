@@ -86,9 +86,11 @@ def list_block(
     # numpy is loaded at the first batch, so that the service starts quickly.
     import numpy as np
 
+    from saiten_server.stats.observations import list_distinct
+
     first = texts[0][0]
     # Sorted by gram, then by place, each pair once.
-    pairs = np.unique(np.concatenate([pair_characters(group, first) for group in cut_texts(texts)]))
+    pairs = list_distinct(np.concatenate([pair_characters(group, first) for group in cut_texts(texts)]))
     grams = pairs >> 16
     starts = np.flatnonzero(np.diff(grams, prepend=-1))
     held = (pairs & 0xFFFF).astype("<u2")
@@ -124,11 +126,13 @@ def pair_characters(group: Sequence[tuple[int, str]], first: int) -> NDArray[np.
     """Each pair of characters in the texts with the place of its text after `first`: sorted, each once."""
     import numpy as np
 
+    from saiten_server.stats.observations import list_distinct
+
     joined = "".join(part for _, part in group)
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.int64)
     places = np.repeat([position - first for position, _ in group], [len(part) for _, part in group])
     within = codes[:-1] != ord(SEPARATOR)
-    return np.unique(((codes[:-1] << WIDTH | codes[1:]) << 16 | places[:-1])[within])
+    return list_distinct(((codes[:-1] << WIDTH | codes[1:]) << 16 | places[:-1])[within])
 
 
 def describe_texts(
@@ -194,13 +198,14 @@ class TextSearch:
         for condition in index_conditions(folded):
             rows = await db.fetch(self._engine, select(row.first, row.places).where(mine, condition))
             places = join_places(rows)
-            found = places if found is None else np.intersect1d(found, places, assume_unique=True)
+            found = places if found is None else found[np.isin(found, places)]
             if not len(found):
                 return nothing
         if found is None or len(folded) <= 2:
             return nothing if found is None else found
         # Pairs may stand apart from each other.
-        return np.intersect1d(found, await self._look_through(batch_id, folded, found), assume_unique=True)
+        holding = await self._look_through(batch_id, folded, found)
+        return holding[np.isin(holding, found)]
 
     async def _look_through(self, batch_id: str, folded: str, found: Places) -> Places:
         """The positions of the texts that hold this one; of those found or of all."""
@@ -255,5 +260,7 @@ def join_places(rows: Iterable[Any]) -> Places:
     """The positions in rows of the index, each once and in order."""
     import numpy as np
 
+    from saiten_server.stats.observations import list_distinct
+
     found = [np.frombuffer(each.places, dtype="<u2").astype(np.int32) + each.first for each in rows]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int32)
+    return list_distinct(np.concatenate(found)) if found else np.empty(0, dtype=np.int32)
