@@ -31,7 +31,7 @@ from saiten_server.stats.corrected import (
     share_raters,
 )
 from saiten_server.stats.observations import average_groups
-from saiten_server.stats.severity import Said
+from saiten_server.stats.severity import IndividualRatings
 
 Numbers = NDArray[np.int64]
 
@@ -119,7 +119,7 @@ def draw_pair(design: Design, severity: float, generator: np.random.Generator) -
         place, rater = assign(design, generator, second=second)
         item = order[start : start + design.rated][place]
         heard = people[item] + severe[rater] + NOISE * generator.standard_normal(len(item))
-        said = Said(item, rater, JUDGE.cut(heard / math.hypot(1, NOISE)))
+        said = IndividualRatings(item, rater, JUDGE.cut(heard / math.hypot(1, NOISE)))
         ratings = average_groups(said.value, item, ITEMS)
         found.append(CorrectedSample(JUDGE.score(people, own, latent), ratings, clusters, None, said))
     return found

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from saiten_server.cli.demo import load_conversations, load_demo, load_runs
-from saiten_server.core.conversation import Conversation, Window
+from saiten_server.core.conversation import Conversation, TurnWindow
 from saiten_server.core.dialogue import Context, Dialogue
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.model import Value, digest
@@ -195,11 +195,13 @@ def find_dialogues(rubric_id: str) -> list[Dialogue]:
     return list(dict.fromkeys(Dialogue(context=one.context, response=one.response) for one in parsed))
 
 
-def find_conversations(rubric_id: str) -> list[Window]:
+def find_conversations(rubric_id: str) -> list[TurnWindow]:
     """The conversations that the package ships for a rubric, of TURNS turns each."""
     talks = [talk for run in load_conversations() if run.options.rubric == rubric_id for talk in run.items]
     return [
-        Window(Conversation(turns=tuple(islice(cycle(one.turns), TURNS)), persona=one.persona, goal=one.goal), 0, TURNS)
+        TurnWindow(
+            Conversation(turns=tuple(islice(cycle(one.turns), TURNS)), persona=one.persona, goal=one.goal), 0, TURNS
+        )
         for one in talks
     ]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from saiten_server.stats.active_choice import Pair, PairStanding, allocate, plan_round, take_stock
+from saiten_server.stats.active_choice import PairStanding, SystemNumbers, allocate, plan_round, take_stock
 from saiten_server.stats.corrected_ranks import correct_ranks
 from saiten_server.stats.pair_shares import estimate_share
 from saiten_server.stats.rank_sets import RankSets, rank_systems, share_preferred
@@ -205,10 +205,10 @@ class Judging:
         return make_pairs(self.world.systems, *columns)
 
     @property
-    def left(self) -> dict[Pair, int]:
+    def left(self) -> dict[SystemNumbers, int]:
         return {pair: self.prompts - taken for pair, taken in self.next.items()}
 
-    def judge(self, counts: dict[Pair, int]) -> None:
+    def judge(self, counts: dict[SystemNumbers, int]) -> None:
         """The next prompts of each pair."""
         for (one, other), count in counts.items():
             prompt = np.arange(self.next[one, other], self.next[one, other] + count)
@@ -218,7 +218,7 @@ class Judging:
                 self.parts.append((*places, self.world.answer(self.quality, prompt, *places, self.rng), prompt))
 
 
-def choose_at_random(judging: Judging, size: int) -> dict[Pair, int]:
+def choose_at_random(judging: Judging, size: int) -> dict[SystemNumbers, int]:
     """So many pairs, each as likely."""
     left = judging.left
     keys = [*left]

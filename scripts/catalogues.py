@@ -25,7 +25,7 @@ from babel.messages.pofile import read_po, write_po
 from saiten.commands import LazyGroup, exits, saiten
 from saiten.commands.init import list_comments
 from saiten.core.language import DOMAIN, LOCALES
-from saiten_server.cli import CATALOGUE, PLACES, ServersGroup
+from saiten_server.cli import CATALOGUE, SERVER_COMMANDS, ServersGroup
 
 CLIENT = Path(__file__).resolve().parents[1] / "client" / "saiten"
 SERVER = CLIENT.parents[1] / "app" / "cli"
@@ -103,7 +103,7 @@ def find_helps(command: click.Command) -> Iterator[str]:
 def find_server_helps() -> Iterator[str]:
     """The help of the server's commands."""
     context = click.Context(click.Group())
-    for name in PLACES:
+    for name in SERVER_COMMANDS:
         command = ServersGroup().get_command(context, name)
         # That of an analysis is put together of messages of its own.
         yield from (text for text in find_helps(command) if "\n\b\nExample:" not in text) if command else ()

@@ -15,7 +15,7 @@ import pytest
 import saiten
 from saiten import ServerMissing, commands, private
 from saiten.commands.files import BATCH_OPTIONS
-from saiten_server.cli import PLACES
+from saiten_server.cli import SERVER_COMMANDS
 from saiten_server.core.batch import BatchOptions
 from tests.support.command import environment
 
@@ -34,8 +34,8 @@ def test_the_server_needs_the_client_of_its_own_version() -> None:
 
 def test_every_command_is_the_clients_or_has_an_entry_point() -> None:
     listed = SERVER["entry-points"][commands.GROUP]
-    assert {*listed} == {*PLACES}
-    assert {*listed, *commands.OWN} == {*commands.COMMANDS}
+    assert {*listed} == {*SERVER_COMMANDS}
+    assert {*listed, *commands.OWN_COMMANDS} == {*commands.COMMANDS}
     assert commands.server_commands() == {*listed}, "run `make install` again"
 
 

@@ -14,7 +14,7 @@ from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import UnratedReason
 from saiten_server.offline.columns import describe_columns
 from saiten_server.platform.telemetry import FlowFigures, Telemetry
-from saiten_server.platform.web.problems import STATUSES
+from saiten_server.platform.web.problems import HTTP_STATUSES
 from saiten_server.runs.attempt import PAUSING
 from saiten_server.runs.chunk import DEAD_LETTER, REFUSED_CODE
 from saiten_server.runs.export import list_table_columns
@@ -33,7 +33,7 @@ def test_the_settings_page_is_up_to_date() -> None:
 def test_the_page_on_scores_names_every_code() -> None:
     page = (ROOT / "docs" / "scores.md").read_text(encoding="utf-8")
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))
-    of_errors = {kind.code for kind in STATUSES}
+    of_errors = {kind.code for kind in HTTP_STATUSES}
     of_warnings = set(re.findall(r'Warned\(\s*code="([a-z-]+)"', source))
     of_reasons = set(get_args(UnratedReason))
     refused = set(re.findall(r'Refused\(\s*\d+,\s*"([a-z-]+)"', source))

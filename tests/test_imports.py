@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from saiten.commands import OWN
-from saiten_server.cli import PLACES
+from saiten.commands import OWN_COMMANDS
+from saiten_server.cli import SERVER_COMMANDS
 from tests.support.command import environment
 from tests.support.waiting import LIMIT_SECONDS
 
@@ -246,7 +246,9 @@ def loaded_in_turn(folder: Path, codes: dict[str, str], **variables: str) -> dic
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """What is loaded by the help, by one module of a command after another, and by those that need more."""
     modules = [
-        place.partition(":")[0] for name, place in {**PLACES, **OWN}.items() if name not in {"serve", "worker", *USED}
+        place.partition(":")[0]
+        for name, place in {**SERVER_COMMANDS, **OWN_COMMANDS}.items()
+        if name not in {"serve", "worker", *USED}
     ]
     codes = {
         "nothing": "",
@@ -255,7 +257,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         "rubric": "import saiten_server.cli.rubric",
     }
     codes["all"] = f"import {', '.join(modules)}"
-    codes |= {name: f"import {PLACES[name].partition(':')[0]}" for name in USED}
+    codes |= {name: f"import {SERVER_COMMANDS[name].partition(':')[0]}" for name in USED}
     return loaded_in_turn(tmp_path_factory.mktemp("commands"), codes)
 
 

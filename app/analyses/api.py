@@ -20,7 +20,7 @@ from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
 CSV = "text/csv"
-NUMBERS = {"alpha": float, "margin": float, "seed": int, "resamples": int, "folds": int}
+OPTION_TYPES = {"alpha": float, "margin": float, "seed": int, "resamples": int, "folds": int}
 PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
 RECORDS = [
     {"system": "bot-a", "item": "sea-1", "rater": "r1", "ratings": {"naturalness": 3, "overall": 4}},
@@ -103,7 +103,7 @@ def read_option(name: str, text: str, where: str) -> Any:
 
 def read_number_or_text(name: str, text: str, where: str) -> Any:
     """The option's value, a number where it is one. Raises InvalidRequest unless that is written as in JSON."""
-    kind = NUMBERS.get(name, str)
+    kind = OPTION_TYPES.get(name, str)
     if kind is str:
         return text
     if not PLAIN_NUMBER.fullmatch(text):

@@ -33,7 +33,7 @@ from saiten_server.providers.ports import (
     Overlap,
     Passage,
     Similarity,
-    Words,
+    WordCounter,
 )
 from saiten_server.stats.observations import Floats
 from saiten_server.stats.statistics import equalize, obstacle, pearson, spearman
@@ -171,7 +171,7 @@ class MetricTools:
     """What measures texts of `language`. A string takes the place of an unavailable tool and says why."""
 
     language: Language
-    words: Words
+    words: WordCounter
     overlap: Overlap | str
     encoder: Encoder | str
     model: LanguageModel | str

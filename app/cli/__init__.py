@@ -23,7 +23,7 @@ SERVING = frozenset({"serve", "worker"})
 HELP = "saiten.help"
 """Key of the context: whether the help of a command was requested."""
 
-PLACES = {
+SERVER_COMMANDS = {
     "analyze": "saiten_server.cli.analyze:command",
     "attack": "saiten_server.cli.attack:command",
     "audit": "saiten_server.cli.administration:audit",
@@ -43,7 +43,7 @@ PLACES = {
 
 
 class ServersGroup(LazyGroup):
-    places = PLACES
+    places = SERVER_COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in SERVING:

@@ -63,7 +63,7 @@ def check_label(_: click.Context, _parameter: click.Parameter, label: str) -> st
 
 
 POLL_SECONDS = 2.0
-DEFAULT = math.inf  # the value of the word `default`: the key uses the limit of the settings
+USE_DEFAULT = math.inf  # the value of the word `default`: the key uses the limit of the settings
 MOST_REQUESTS = 100_000  # Per minute. Each request is an entry in Redis.
 
 
@@ -77,9 +77,9 @@ class LimitType(click.ParamType[float]):
         self._most = most
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; `DEFAULT` for the word. Raises BadParameter."""
-        if value in {"default", DEFAULT}:
-            return DEFAULT
+        """The number; `USE_DEFAULT` for the word. Raises BadParameter."""
+        if value in {"default", USE_DEFAULT}:
+            return USE_DEFAULT
         try:
             number = float(value)
         except ValueError:
@@ -114,8 +114,8 @@ usd_option = click.option(
 def read_limits(requests: float | None, usd: float | None) -> dict[str, Any]:
     """The key's limits of requests and of USD; None for that of the settings."""
     return {
-        "requests_per_minute": None if requests is None or requests == DEFAULT else int(requests),
-        "usd_per_day": None if usd == DEFAULT else usd,
+        "requests_per_minute": None if requests is None or requests == USE_DEFAULT else int(requests),
+        "usd_per_day": None if usd == USE_DEFAULT else usd,
     }
 
 

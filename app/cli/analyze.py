@@ -132,7 +132,7 @@ VALUES_OPTION = click.Option(
     ["--values"], type=click.Choice(["ratings", "scores"]), help="Take the ratings, or the scores."
 )
 
-OWN: dict[str, list[click.Parameter]] = {
+OWN_OPTIONS: dict[str, list[click.Parameter]] = {
     "agreement": [],
     "correlation": [
         click.Option(
@@ -334,7 +334,7 @@ def make_command(name: str) -> click.Command:
             raise InvalidItems(say(error.message) + see) from None
 
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
-    made = click.Command(name, params=[*OWN[name], *SOURCE], callback=callback)
+    made = click.Command(name, params=[*OWN_OPTIONS[name], *SOURCE], callback=callback)
     translate(made)
     made.help = f"{tell(ABOUT[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
     return made

@@ -16,8 +16,9 @@ from rich.text import Text
 
 from saiten.commands import exits
 from saiten.commands.files import name_file, read_bytes
-from saiten.commands.output import DASH, LEFT, console, open_progress, print_ndjson
+from saiten.commands.output import LEFT, console, open_progress, print_ndjson
 from saiten.commands.output import figure as write_cell
+from saiten.core.figures import DASH
 from saiten.core.language import mark, tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable

@@ -18,7 +18,8 @@ from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems, name_file, read_bytes
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import GATE_VERDICTS, escape
-from saiten.commands.output import DASH, TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
+from saiten.commands.output import TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
+from saiten.core.figures import DASH
 from saiten.core.language import mark, tell, tell_all
 from saiten.core.plain_text import escape_controls
 from saiten_server.attacks.statistics import AttackTrial, RatedAspect, TrialOutcome, find_forged, list_stored

@@ -25,9 +25,10 @@ from rich.table import Table
 
 from saiten.answers import Batch, Summary
 from saiten.commands import exits
-from saiten.commands.output import DASH, LEFT, console, means_of, print_sheet, print_table, rubrics_of
+from saiten.commands.output import LEFT, console, means_of, print_sheet, print_table, rubrics_of
 from saiten.commands.runs import wait
 from saiten.commands.score import score_in_order, scorer_of
+from saiten.core.figures import DASH
 from saiten.core.language import mark, tell, tell_all
 from saiten.core.messages import Message
 from saiten.reading import read

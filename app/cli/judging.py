@@ -19,8 +19,8 @@ import saiten
 from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubric
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
-from saiten.commands.ratings import AS_NDJSON, VALIDATIONS, RatingFile, explaining, post_pieces
-from saiten.commands.runs import Items, name_fault, submit, take_items, wait
+from saiten.commands.ratings import AS_NDJSON, RATING_VALIDATIONS_PATH, RatingFile, explaining, post_pieces
+from saiten.commands.runs import SYSTEM, ItemFile, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.formats import FoundItem
@@ -36,13 +36,12 @@ if TYPE_CHECKING:
     from saiten_server.analyses.requests import AnalysisRequest
     from saiten_server.core.reports import JudgesReport
 
-KEY = "judges-run"
+RUN_KEY = "judges-run"
 """The entry of a batch's metadata that says what it was asked, so that a second call takes it up again."""
 
-SYSTEM = "system"
 DEFAULT_RUBRIC = "ja-dialogue"
 EXHAUSTED = "budget-exhausted"
-MOST_READ = 5_000
+MOST_RESPONSES_READ = 5_000
 """Responses of a rated batch that are read back, each by a request."""
 
 Judge = tuple[str | None, str, int]
@@ -129,7 +128,7 @@ class Study:
     """What every judge is asked: items with ids, and the options of their batch. `ratings` are of a file, and are to be
     posted; without them `rated` is the batch that people rated."""
 
-    items: Items
+    items: ItemFile
     ratings: RatingFile | None = None
     rated: Batch | None = None
 
@@ -232,7 +231,7 @@ async def check_study(service: Connection, study: Study, rubric: str, match: Map
         with explaining(study.ratings, 0):
             content = b"".join(map(write_line, study.ratings.ratings))
             asked = {"rubric": rubric}
-            await service.request("POST", VALIDATIONS, params=asked, content=content, headers=AS_NDJSON)
+            await service.request("POST", RATING_VALIDATIONS_PATH, params=asked, content=content, headers=AS_NDJSON)
     if match:
         found = read(Rubric, await service.rubric(rubric))
         known = {aspect.id for aspect in found.aspects}
@@ -257,7 +256,7 @@ def describe_judge(judge: Judge, plan: Plan, study: Study, info: Info) -> JudgeR
     )
     told = json.dumps([options, [found.value for found in study.items.values]], sort_keys=True)
     key = hashlib.sha256(told.encode()).hexdigest()[:32]
-    return JudgeRun(name, {**options, "name": name, "metadata": {**own.get("metadata", {}), KEY: key}})
+    return JudgeRun(name, {**options, "name": name, "metadata": {**own.get("metadata", {}), RUN_KEY: key}})
 
 
 def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,8 +349,8 @@ def tell_estimate(judges: Sequence[JudgeRun], items: int) -> None:
 
 async def begin_batch(service: Connection, study: Study, judged: JudgeRun) -> None:
     """The judge's batch: the one that an earlier call made, taken up again, or a new one."""
-    key = judged.options["metadata"][KEY]
-    kept = read_all(Batch, await service.batches(**{f"metadata.{KEY}": key}))
+    key = judged.options["metadata"][RUN_KEY]
+    kept = read_all(Batch, await service.batches(**{f"metadata.{RUN_KEY}": key}))
     found = next((batch for batch in kept if batch.status != "cancelled"), None)
     if found is not None and has_little(found, judged.options.get("budget_usd")):
         # A batch keeps its budget. What its judge has answered is cached, and costs nothing in the new one.
@@ -442,7 +441,7 @@ def read_study(path: str, reading: Reading, ratings: str) -> Study:
     check_candidates(given, items.name, named)
     chosen = [found for found in numbered if not isinstance(found.value["id"], str) or found.value["id"] in wanted]
     tell_left_out(len(numbered) - len(chosen))
-    return Study(Items(items.name, chosen, items.options), given)
+    return Study(ItemFile(items.name, chosen, items.options), given)
 
 
 def check_candidates(ratings: RatingFile, name: str, items: Mapping[str, Mapping[str, Any]]) -> None:
@@ -485,13 +484,13 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
         raise InvalidItems(
             tell("no one rated the results of {batch_id}; `saiten ratings import` keeps ratings", batch_id=batch_id)
         )
-    if len(chosen) > MOST_READ:
+    if len(chosen) > MOST_RESPONSES_READ:
         raise InvalidItems(
             tell(
                 "{count:,} results of {batch_id} are rated; {most_read:,} may be",
                 count=len(chosen),
                 batch_id=batch_id,
-                most_read=MOST_READ,
+                most_read=MOST_RESPONSES_READ,
             )
         )
     tell_left_out(len(rows) - len(chosen))
@@ -509,7 +508,7 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
     options: dict[str, Any] = {"rubric": batch.rubric_name, "relevance": relevance}
     if SYSTEM in batch.metadata:
         options["metadata"] = {SYSTEM: batch.metadata[SYSTEM]}
-    return Study(Items(batch_id, items, options), rated=batch)
+    return Study(ItemFile(batch_id, items, options), rated=batch)
 
 
 ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")

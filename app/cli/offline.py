@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PLAN = "plan"
 FIRST_TOLD_SECONDS = 30.0
-MOST_TOLD = 20
+MOST_PRINTED = 20
 """Faults and codes that are printed."""
 
 
@@ -204,14 +204,14 @@ def run_job(
         def advance() -> None:
             bar.update(line, completed=tally.known + tally.scored + tally.unread)
 
-        bounds = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds}
+        given: dict[str, Any] = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds, "watch": SilenceTold()}
         try:
             if engine == "ray":
                 from saiten_server.offline.ray_engine import run_on_ray
 
-                run_on_ray(job, blocks, tally, advance, address=address, workers=workers, **bounds)
+                run_on_ray(job, blocks, tally, advance, address=address, workers=workers, **given)
             else:
-                run_here(job, blocks, tally, advance, **bounds, watch=SilenceTold())
+                run_here(job, blocks, tally, advance, **given)
         except InvalidRequest:
             raise
         except SaitenError as error:
@@ -305,10 +305,10 @@ def print_tally(tally: OfflineTally, job: Job, *, as_json: bool) -> None:
             cost=tell("of unknown cost") if usage.cost_usd is None else f"USD {usage.cost_usd:,.2f}",
         )
     )
-    lines += [f"  {code}: {count:,}" for code, count in tally.failures.most_common(MOST_TOLD)]
-    lines += [say(fault) for fault in tally.faults[:MOST_TOLD]]
-    if tally.fault_count > MOST_TOLD:
-        lines.append(tell("… and {n:,} more", n=tally.fault_count - MOST_TOLD))
+    lines += [f"  {code}: {count:,}" for code, count in tally.failures.most_common(MOST_PRINTED)]
+    lines += [say(fault) for fault in tally.faults[:MOST_PRINTED]]
+    if tally.fault_count > MOST_PRINTED:
+        lines.append(tell("… and {n:,} more", n=tally.fault_count - MOST_PRINTED))
     if tally.unread:
         lines.append(tell("{n:,} rows could not be read; the next run tries them again", n=tally.unread))
     lines += [tell("results in {folder}", folder=folder)]

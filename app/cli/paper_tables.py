@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
-from saiten.commands.output import DASH, TerminalTable, console, print_sheet
-from saiten.core.figures import round_figure
+from saiten.commands.output import TerminalTable, console, print_sheet
+from saiten.core.figures import DASH, round_figure
 from saiten.core.plain_text import printable
 from saiten.core.spreadsheet import defuse
 from saiten_server.stats.paper_tables import PaperColumn, PaperTable

@@ -8,7 +8,8 @@ from functools import singledispatch
 from rich.console import Console
 from rich.text import Text
 
-from saiten.commands.output import DASH, TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
+from saiten.commands.output import TerminalTable, console, drop_zeros, figure, print_line, print_sheet, tabulate
+from saiten.core.figures import DASH
 from saiten.core.language import mark, tell, tell_all
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
@@ -28,6 +29,7 @@ from saiten_server.core.reports import (
     CorrelationReport,
     Correlations,
     HierarchyReport,
+    Interval,
     JudgesReport,
     Matrix,
     RatingsUsed,
@@ -37,7 +39,6 @@ from saiten_server.core.reports import (
 
 __all__ = ["figure", "notes", "print_report", "render", "spanned", "tabulate"]
 
-Interval = tuple[float, float] | None
 Part = TerminalTable | Text
 
 LEFT_OUT = mark("left out")

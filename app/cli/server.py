@@ -284,7 +284,7 @@ def has_unread(transport: asyncio.BaseTransport) -> bool:
 LARGEST_HEADER_BYTES = 256 * 1024
 """Beyond it the connection is closed. The application's own, smaller limit answers 431."""
 
-STOP_SECONDS = 23
+SERVER_STOP_SECONDS = 23
 """From SIGTERM to the end of the last request, including the drain; a whole stop takes less than 25 s."""
 
 IDLE_SECONDS = 75
@@ -301,7 +301,7 @@ class DrainingServer(uvicorn.Server):
     time to notice.
 
     A second signal, SIGINT, or a signal before the service is ready stops at once. Requests in flight finish in any
-    case, up to STOP_SECONDS after the first signal.
+    case, up to SERVER_STOP_SECONDS after the first signal.
     """
 
     def __init__(self, config: uvicorn.Config, state: Any, drain_seconds: float) -> None:
@@ -348,6 +348,6 @@ def make_server(settings: Settings) -> DrainingServer:
         log_config=None,
         server_header=False,
         timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=int(STOP_SECONDS - settings.drain_seconds),
+        timeout_graceful_shutdown=int(SERVER_STOP_SECONDS - settings.drain_seconds),
     )
     return DrainingServer(config, application.state, settings.drain_seconds)

@@ -43,7 +43,7 @@ from saiten_server.stats.corrected import (
 from saiten_server.stats.observations import Integers, Mask, weigh_inversely
 from saiten_server.stats.phrases import NEITHER_HAS_VALUES, join_clauses, tell_adjusted, tell_count, tell_ends
 from saiten_server.stats.resampling import find_quantile
-from saiten_server.stats.severity import Said
+from saiten_server.stats.severity import IndividualRatings
 from saiten_server.stats.statistics import adjust_holm, reach
 
 MARKED: MeasureKey = ("finding", FINDING + ANY_CODE)
@@ -165,7 +165,7 @@ def sample_run(
     given = frame.said.get(key[1])
     said = None
     if given is not None and key[0] != "blended":
-        said = Said(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
+        said = IndividualRatings(given.row, np.searchsorted(raters, given.rater), given.value).within(held)
     if key[0] in FOLDED and key[1] in best:
         scores, ratings = fold_ratings(scores, best[key[1]]), fold_ratings(ratings, best[key[1]])
         # Raters are averaged first: of one who says −1 and one who says 1 the mean is 0. No rate is below 0.

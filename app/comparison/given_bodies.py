@@ -21,7 +21,7 @@ from saiten_server.core.validation import InvalidDocument, name_line, validate
 from saiten_server.platform.line_cutter import LineCutter, LineTooLong
 from saiten_server.platform.web.body import (
     JSON,
-    MOST_BYTES,
+    MOST_BODY_BYTES,
     NDJSON,
     SMALL_BYTES,
     Upload,
@@ -38,7 +38,7 @@ Given = Mapping[RunRole, GivenResults]
 PARSED_PIECE_BYTES = 64 * 1024
 """What is read in a thread at a time, so that other requests have a turn."""
 
-RESULT = {
+RESULT_EXAMPLE = {
     "item": "sea-1",
     "candidate": None,
     "status": "scored",
@@ -58,7 +58,7 @@ def read_runs(model: type[RunsRequest], example: Mapping[str, Any], *, repeatabl
         f"the first line holds the options (`{model.__name__}`, without the runs that follow as results), every "
         "further line a result with `run`, the run that it is of; up to as many results a run as a batch may have",
         options,
-        {RUN: "candidate", **RESULT},
+        {RUN: "candidate", **RESULT_EXAMPLE},
     )
     return reads({JSON: form(model, example), NDJSON: described}, repeatable=repeatable)
 
@@ -104,7 +104,7 @@ async def receive_lines(request: Request, reading: RunLines[RunsRequest]) -> tup
     """The same of a stream of NDJSON."""
     digest = hashlib.sha256()
     try:
-        most = min(reading.limits.batch_bytes, MOST_BYTES)
+        most = min(reading.limits.batch_bytes, MOST_BODY_BYTES)
         async for chunk in Upload(request, NDJSON, maximum=most, keeps=True):
             for start in range(0, len(chunk), PARSED_PIECE_BYTES):
                 piece = chunk[start : start + PARSED_PIECE_BYTES]

@@ -15,7 +15,7 @@ import numpy as np
 from saiten.core.messages import Message
 from saiten_server.comparison.values import ChosenTest, ComparedRun, Pairing, PairingTest
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.runs.frame import KINDS, LoadedColumns, RunFrame, make_frame
+from saiten_server.runs.frame import MEASURE_KINDS, LoadedColumns, RunFrame, make_frame
 from saiten_server.runs.summary import Kind, MeasureKey
 from saiten_server.stats.observations import (
     Floats,
@@ -92,9 +92,9 @@ def match_runs(baseline: ComparedRun, candidate: ComparedRun, *, asked: ChosenTe
 
 
 def list_measures(*runs: ComparedRun) -> list[MeasureKey]:
-    """What the runs have values of, by kind in the order of `KINDS`, each in order of appearance."""
+    """What the runs have values of, by kind in the order of `MEASURE_KINDS`, each in order of appearance."""
     found = dict.fromkeys(measure for run in runs for measure in run.frame.values)
-    return sorted(found, key=lambda measure: KINDS.index(measure[0]))
+    return sorted(found, key=lambda measure: MEASURE_KINDS.index(measure[0]))
 
 
 def are_comparable(baseline: ComparedRun, candidate: ComparedRun) -> bool:

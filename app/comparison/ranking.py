@@ -42,7 +42,7 @@ class CorrectedPlace:
 
 
 @dataclass(frozen=True)
-class Leaderboard:
+class RunPlaces:
     """By aspect, composite or `faulty_turns` the places of each run, in the runs' order: by the judge, and by the judge
     corrected by people; `corrected` is empty where people rated nothing."""
 
@@ -50,7 +50,7 @@ class Leaderboard:
     corrected: Mapping[str, Sequence[CorrectedPlace]]
 
 
-def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboard:
+def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> RunPlaces:
     """The places of runs that were scored alike.
 
     A run is surely better than another where the interval of their difference, at `alpha` divided by the number of
@@ -73,8 +73,8 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> Leaderboar
                 note_order(corrected[key], first, second, tell_sign(interval))
     found = {name_measure(key): find_places(ordered, len(runs)) for key, ordered in judged.items()}
     if not any(rated):
-        return Leaderboard(found, {})
-    return Leaderboard(
+        return RunPlaces(found, {})
+    return RunPlaces(
         found,
         {
             name_measure(key): [

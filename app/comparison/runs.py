@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from saiten.core.messages import Message
 from saiten_server.comparison.values import ComparedRun, GateRule
 from saiten_server.core.batch import Batch
-from saiten_server.core.conversation import ANY_CODE, CODES, FAULTY_TURNS, FINDING, KIND_CODES, FaultyTurns, list_codes
+from saiten_server.core.conversation import (
+    ANY_CODE,
+    FAULTY_TURNS,
+    FINDING,
+    FINDING_CODES,
+    KIND_CODES,
+    FaultyTurns,
+    list_codes,
+)
 from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import NotFound
 from saiten_server.core.model import digest, key_of
@@ -180,6 +188,7 @@ def assemble_run(batch: Batch, frame: RunFrame, rubric: Rubric) -> ComparedRun:
         numbered=are_unnamed(batch, frame.items),
         best=list_best(rubric),
         texts=batch.texts,
+        rubric=rubric.name,
     )
 
 
@@ -205,7 +214,7 @@ def list_best(rubric: Rubric) -> dict[str, float]:
     return {**rubric.best, **BEST_FINDING_RATES} if rubric.unit == "conversation" else dict(rubric.best)
 
 
-BEST_FINDING_RATES = {FINDING + code: 0.0 for code in (*CODES, *KIND_CODES)}
+BEST_FINDING_RATES = {FINDING + code: 0.0 for code in (*FINDING_CODES, *KIND_CODES)}
 """The best rate of findings of each code and of each kind of fault."""
 
 
@@ -220,7 +229,7 @@ def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
     counts on its aspect's scale."""
     bounds = bounds_of(rubric)
     if rubric.unit == "conversation":
-        codes = (*CODES, *KIND_CODES) if rubric.kinds else CODES
+        codes = (*FINDING_CODES, *KIND_CODES) if rubric.kinds else FINDING_CODES
         return {**bounds, **{FINDING + code: (0.0, 100.0) for code in codes}}
     return {**bounds, **{f"{aspect.id}.blended": bounds[aspect.id] for aspect in rubric.aspects}}
 

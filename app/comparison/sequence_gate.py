@@ -105,7 +105,7 @@ LOOKS_BACK = 31
 
 
 @dataclass(frozen=True)
-class Items:
+class SharedItems:
     """The items that baseline and newest build share, by measure: values of shape (items, builds), the baseline's
     first, NaN where an earlier build has none. `clusters` number their dialogues, shape (items,), and `nights` are the
     builds' places, shape (builds,), 0 for the baseline."""
@@ -204,7 +204,7 @@ def gather_builds(
     baseline: ComparedRun,
     earlier: Mapping[int, ComparedRun],
     night: int,
-) -> Items:
+) -> SharedItems:
     """The values of the measures in all builds."""
     if any(run.frame.shares is not None for run in (baseline, candidate, *earlier.values())):
         raise InvalidRequest(Message("sequence-of-uneven-sample"), pointer="/sequence")
@@ -223,10 +223,10 @@ def gather_builds(
         values[key][:, 0] = newest.means[0].column(key)[rows]
         values[key][:, -1] = newest.means[1].column(key)[newest.rows[1]]
     units = newest.units[0]
-    return Items(values, units[rows], np.array([0, *earlier, night]))
+    return SharedItems(values, units[rows], np.array([0, *earlier, night]))
 
 
-def describe_held(items: Items, asked: PlannedRule) -> Held | None:
+def describe_held(items: SharedItems, asked: PlannedRule) -> Held | None:
     """The builds by the items that baseline and newest build have values of; None without any. An earlier build without
     a value of them is left out."""
     values = items.values[asked.key]

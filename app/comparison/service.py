@@ -56,7 +56,7 @@ from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
     from saiten_server.comparison.links.rules import LinkUse
-    from saiten_server.comparison.ranking import Leaderboard
+    from saiten_server.comparison.ranking import RunPlaces
     from saiten_server.comparison.verdicts import LinkApplication
     from saiten_server.ratings.table import Answers, Opinions
 
@@ -336,14 +336,14 @@ class ComparisonService:
 
         return apply
 
-    async def rank(self, project: str, ids: Sequence[str]) -> Leaderboard:
+    async def rank(self, project: str, ids: Sequence[str]) -> RunPlaces:
         """The places of these batches, which were scored alike; raises InvalidRequest for too many."""
         batches = [await find_batch(self.batches, project, one) for one in ids]
         if len(batches) > MOST_RANKED or sum(batch.counts.total for batch in batches) > MOST_RANKED_RESULTS:
             raise InvalidRequest(Message("ranking-batches-most", most=MOST_RANKED, results=MOST_RANKED_RESULTS))
         runs = [await self._run(project, batch.id, people=True) for batch in batches]
 
-        def work() -> Leaderboard:
+        def work() -> RunPlaces:
             from saiten_server.comparison.ranking import rank_runs
 
             return rank_runs(runs)

@@ -180,7 +180,7 @@ RULE_CODES = (
 )
 """The codes of the findings of rules."""
 
-KINDS = (
+FAULT_KINDS = (
     "uninterpretable",
     "grammatical-error",
     "semantic-error",
@@ -221,13 +221,13 @@ ANY_CODE = "any"
 RULES = "rules"
 """What stands for findings of any rule."""
 
-CODES = (ANY_CODE, JUDGED, *RULE_CODES)
+FINDING_CODES = (ANY_CODE, JUDGED, *RULE_CODES)
 """What findings are counted by."""
 
 KIND = "kind:"
 """What precedes a kind of faults where findings are counted by it as by a code: some kinds are named as rules are."""
 
-KIND_CODES = tuple(KIND + kind for kind in KINDS)
+KIND_CODES = tuple(KIND + kind for kind in FAULT_KINDS)
 """What findings are counted by where the rubric has kinds of faults."""
 
 FAULTY_TURNS = "faulty_turns"
@@ -269,7 +269,7 @@ def codes_of(faulty: FaultyTurns | None) -> list[str]:
 
 def list_codes(faulty: FaultyTurns) -> Sequence[str]:
     """What the conversation's findings are counted by: kinds too where they are known."""
-    return (*CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else CODES
+    return (*FINDING_CODES, *KIND_CODES) if KINDS_KNOWN in faulty.found else FINDING_CODES
 
 
 def list_faulty(
@@ -298,7 +298,7 @@ def mark_faulty(
 
 
 @dataclass(frozen=True)
-class Window:
+class TurnWindow:
     """Consecutive turns of a conversation that are judged in one call; `first` is the number of the first one. Numbers
     stay those of the whole conversation."""
 
@@ -327,23 +327,23 @@ TURN_TOKENS = 6
 """What a turn takes beside its text: its number, its role and the line break."""
 
 
-def cut_windows(conversation: Conversation, most_tokens: int) -> tuple[Window, ...]:
+def cut_windows(conversation: Conversation, most_tokens: int) -> tuple[TurnWindow, ...]:
     """The conversation in windows of at most `most_tokens` estimated tokens, each with at least one turn of the system;
     a single window if it fits. A window repeats the last turns of the one before it, up to a fifth of its tokens. A
     turn that is longer than a window is a window of its own."""
     count = len(conversation.turns)
     if sum(bound_tokens(turn.text) for turn in conversation.turns) + TURN_TOKENS * count <= most_tokens:
         # Nearly all conversations: they fit, whatever their characters are.
-        return (Window(conversation, 0, count),) if conversation.system_turns else ()
+        return (TurnWindow(conversation, 0, count),) if conversation.system_turns else ()
     costs = [estimate_tokens(turn.text) + TURN_TOKENS for turn in conversation.turns]
-    windows: list[Window] = []
+    windows: list[TurnWindow] = []
     first = 0
     while True:
         end, spent = first, 0
         while end < len(costs) and (end == first or spent + costs[end] <= most_tokens):
             spent += costs[end]
             end += 1
-        windows.append(Window(conversation, first, end))
+        windows.append(TurnWindow(conversation, first, end))
         if end == len(costs):
             break
         start, repeated = end, 0

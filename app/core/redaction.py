@@ -302,7 +302,7 @@ class Erased:
     live_conversations: int = 0
 
 
-TEXTS = ("context", "question", "response", "reference")
+ITEM_TEXTS = ("context", "question", "response", "reference")
 """The fields of an item whose texts a policy may hash or drop."""
 
 COVERED = Message("text-not-kept")
@@ -312,7 +312,7 @@ def refuse_covered(value: Any) -> None:
     """Raises InvalidDocument where a text of the item was hashed, dropped or erased, so that it cannot be judged."""
     if not isinstance(value, dict):
         return
-    texts = list_texts({name: value[name] for name in TEXTS if name in value})
+    texts = list_texts({name: value[name] for name in ITEM_TEXTS if name in value})
     faults = [(pointer(where), COVERED) for where, text in texts if is_covered(text)]
     if faults:
         raise InvalidDocument(faults)

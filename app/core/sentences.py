@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from saiten.core.messages import DEFAULT, Message, rebuild, value_as_json
+from saiten.core.messages import DEFAULT_LANGUAGE, Message, rebuild, value_as_json
 from saiten_server.core.model import Value
 
 MESSAGES = "by field, the `code` and the `values` of the sentences in it; those of a list in its order"
@@ -31,14 +31,14 @@ def check_sentence(value: Any) -> Message | str:
     return value
 
 
-def tell_sentence(sentence: Message | str, language: str = DEFAULT) -> str:
+def tell_sentence(sentence: Message | str, language: str = DEFAULT_LANGUAGE) -> str:
     """The sentence in a language. A text stays as it is."""
     return sentence.say(language) if isinstance(sentence, Message) else sentence
 
 
 def write_sentence(value: Message | str, info: SerializationInfo) -> str:
     """The sentence in the language of the context."""
-    return tell_sentence(value, (info.context or {}).get(LANGUAGE, DEFAULT))
+    return tell_sentence(value, (info.context or {}).get(LANGUAGE, DEFAULT_LANGUAGE))
 
 
 Sentence: TypeAlias = Annotated[

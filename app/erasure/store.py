@@ -61,7 +61,7 @@ from saiten_server.runs.store.erasure import Erasure, hold_owners, note_erased_c
 from saiten_server.runs.store.provider_batches import ProviderBatchStore
 from saiten_server.runs.store.rows import (
     RECEIVING,
-    ROWS,
+    STATEMENT_ROWS,
     describe_result,
     figure,
     insert_figures,
@@ -87,7 +87,7 @@ rating, policy, text = t.human_ratings.c, t.project_policies.c, t.batch_texts.c
 
 ERASED_MEASURES = measure_failure(ERASED_FAILURE)
 ANY_CHUNK = 0
-GONE = EXPIRED.model_dump_json()
+EXPIRED_JSON = EXPIRED.model_dump_json()
 
 ERASED_REQUEST = redaction.erased_candidate().model_dump_json()
 """What stands in `batch_items.request` for an erased candidate."""
@@ -117,16 +117,18 @@ NO_CALLS = "[]"
 SINGLE = (
     update(t.evaluations).where(result.id == bindparam("this")).values(record=bindparam("new_record"), calls=NO_CALLS)
 )
-RESULT = SINGLE.values(failure=bindparam("new_failure"))
+ERASE_RESULT = SINGLE.values(failure=bindparam("new_failure"))
 THIS_ITEM = (item.batch_id == bindparam("this")) & (item.position == bindparam("place"))
 CANDIDATE = update(t.batch_items).where(THIS_ITEM).values(request=bindparam("new_request"))
 THIS_FIGURE = (figure.batch_id == bindparam("this")) & (figure.position == bindparam("place"))
-CONTEXT = (
+ERASE_CONTEXT = (
     update(t.result_figures)
     .where(THIS_FIGURE)
     .values(context=bindparam("new_context"), context_key=bindparam("new_key"))
 )
-COMMENT = update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
+ERASE_COMMENT = (
+    update(t.human_ratings).where(rating.number == bindparam("this")).values(comment=bindparam("new_comment"))
+)
 
 
 class TextStore:
@@ -388,7 +390,7 @@ async def blank_results(
     await count_in(connection, {each: -count for each, count in signatures.items()})
     # They count as failed. What they cost was spent all the same.
     for one in had.values():
-        locked.account.count("expired" if one.failure == GONE else one.status, -1)
+        locked.account.count("expired" if one.failure == EXPIRED_JSON else one.status, -1)
     locked.account.count("failed", len(had) + len(fresh))
     if had:
         locked.account.forget_figures()
@@ -510,7 +512,7 @@ async def redact_batches(sweep: Sweep, limit: int) -> int:
         query = select(text.position).where(text.batch_id == found.id, *([text.text != ""] if texts == "hash" else []))
         left = query.order_by(text.position).limit(limit - done)
         places = (await connection.execute(left)).scalars().all()
-        for some in db.cut_pieces(places, ROWS):
+        for some in db.cut_pieces(places, STATEMENT_ROWS):
             await redact_places(sweep, found.id, texts, some)
         if len(places) < limit - done:
             await forget_provider(connection, found.id)
@@ -555,8 +557,8 @@ async def redact_places(sweep: Sweep, batch_id: str, texts: str, places: Sequenc
     covered = await asyncio.to_thread(rewrite_candidates, candidates, cover)
     await sweep.run_each(CANDIDATE, covered)
     rewritten = await asyncio.to_thread(rewrite_results, results, cover)
-    await sweep.run_each(RESULT, rewritten)
-    await sweep.run_each(CONTEXT, [rewrite_context(batch_id, row, salt) for row in contexts])
+    await sweep.run_each(ERASE_RESULT, rewritten)
+    await sweep.run_each(ERASE_CONTEXT, [rewrite_context(batch_id, row, salt) for row in contexts])
     freed = sum(measure_freed(results, rewritten, "record", "failure"))
     freed += sum(measure_candidate(one.request) for one in candidates)
     freed -= sum(measure_candidate(one["new_request"]) for one in covered)
@@ -591,7 +593,7 @@ async def redact_comments(sweep: Sweep, limit: int) -> int:
         {"this": row.number, "new_comment": None if sweep.texts == "drop" else sweep.cover(sweep.texts)(row.comment)}
         for row in rows
     ]
-    await sweep.run_each(COMMENT, covered)
+    await sweep.run_each(ERASE_COMMENT, covered)
     sweep.freed.extend(
         count_bytes(row.comment) - count_bytes(new["new_comment"]) for row, new in zip(rows, covered, strict=True)
     )

@@ -27,9 +27,9 @@ Part_ = TypeVar("Part_")
 Absence = Literal["no-values", "no-ratings", "few-systems", "many-systems", "too-much", "uneven"]
 Matrices = Mapping[str, SystemMatrix]
 
-MOST_BATCHES = 20
+MOST_OVERVIEW_BATCHES = 20
 MOST_RESULTS = 200_000  # of all batches together: their scores are in memory at a time
-MOST_SYSTEMS = 40  # systems of a matrix that is still readable
+MOST_MATRIX_SYSTEMS = 40  # systems of a matrix that is still readable
 MOST_PAIRED = 500_000  # pairs of values, over all pairs of systems: half a minute
 ALPHA = 0.01
 """Of the hierarchy, as in the paper."""
@@ -48,7 +48,7 @@ class ReportPart(Generic[Part_]):
 
 
 @dataclass(frozen=True)
-class Ranking:
+class SystemDifferences:
     """Which systems differ, by one source of values: the hierarchy rests on Mann and Whitney's tests at its own alpha,
     the matrices are comparisons as of two runs. In both, aspects with a best level inside count by their distance from
     it; what is blended stands as `NAME.blended`."""
@@ -65,8 +65,8 @@ class Overview:
 
     batches: tuple[str, ...]
     systems: tuple[str, ...]
-    judged: Ranking
-    rated: Ranking
+    judged: SystemDifferences
+    rated: SystemDifferences
     agreement: ReportPart[AgreementReport]
     correlation: ReportPart[CorrelationReport]
     ambiguous: int
@@ -88,15 +88,15 @@ class Overviews:
         """Everything about these batches, of which results and ratings are read once. `aspects` takes only these of
         what there is: aspects, composites, `NAME.blended`. No judge gets a badge by it.
 
-        Raises NotFound for a batch that is not in the project, InvalidRequest for none or more than `MOST_BATCHES`
-        batches, for several rubrics, for an invalid alpha and for more than `MOST_RESULTS` results; UnknownRubric
-        and StoreError.
+        Raises NotFound for a batch that is not in the project, InvalidRequest for none or more than
+        `MOST_OVERVIEW_BATCHES` batches, for several rubrics, for an invalid alpha and for more than `MOST_RESULTS`
+        results; UnknownRubric and StoreError.
         """
         if not 0 < alpha < 1:
             raise InvalidRequest(Message("alpha-range"), pointer="/alpha")
         ids = list(dict.fromkeys(batch_ids))
-        if not 1 <= len(ids) <= MOST_BATCHES:
-            raise InvalidRequest(Message("batches-named-most", maximum=MOST_BATCHES), pointer="/batches")
+        if not 1 <= len(ids) <= MOST_OVERVIEW_BATCHES:
+            raise InvalidRequest(Message("batches-named-most", maximum=MOST_OVERVIEW_BATCHES), pointer="/batches")
         batches = [await find_batch(self._runs.batches, project, batch_id) for batch_id in ids]
         rubrics = list(dict.fromkeys(batch.rubric_name for batch in batches))
         if len(rubrics) > 1:
@@ -174,7 +174,7 @@ def observe(opinions: Opinions, aspects: Sequence[str] | None) -> Observations:
 
 def order_systems(
     part: ReportPart[Observations], best: Mapping[str, float], alpha: float, aspects: Collection[str]
-) -> Ranking:
+) -> SystemDifferences:
     """Hierarchy and matrices of the values that stand as ratings; `aspects` are the rubric's."""
     from saiten_server.analyses.reports import orient
     from saiten_server.stats.hierarchy import find_hierarchy
@@ -184,10 +184,10 @@ def order_systems(
         part = ReportPart(code="few-systems", reason=reason)
     oriented = follow(part, lambda observations: orient(observations, best))
     hierarchy = follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha))
-    if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_SYSTEMS:
-        reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_SYSTEMS}"
-        return Ranking(hierarchy, ReportPart(code="many-systems", reason=reason))
-    return Ranking(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
+    if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_MATRIX_SYSTEMS:
+        reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_MATRIX_SYSTEMS}"
+        return SystemDifferences(hierarchy, ReportPart(code="many-systems", reason=reason))
+    return SystemDifferences(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
 
 
 def compare_systems(observations: Observations, aspects: Collection[str]) -> Matrices:

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from typing import Any, Protocol
 
 from saiten.core.messages import Message
-from saiten_server.core.conversation import Role, Window
+from saiten_server.core.conversation import Role, TurnWindow
 from saiten_server.core.errors import LanguageNotSupported
 from saiten_server.core.model import canonical_json, digest
 from saiten_server.core.rubric import FAULTS_MEMBER, Aspect, Rubric, WorkedConversation
@@ -264,7 +264,7 @@ def write_faults(example: WorkedConversation, aspects: Sequence[Aspect]) -> Iter
             )
 
 
-class Spoken(Protocol):
+class SpokenTurn(Protocol):
     """A turn of a conversation, or of a rubric's worked one."""
 
     @property
@@ -273,7 +273,7 @@ class Spoken(Protocol):
     def text(self) -> str: ...
 
 
-def write_turn_lines(header: Mapping[str, Any], turns: Iterable[Spoken], first: int = 0) -> str:
+def write_turn_lines(header: Mapping[str, Any], turns: Iterable[SpokenTurn], first: int = 0) -> str:
     """The header on one line, then each turn on one; `first` is the number of the first turn."""
     lines = [json.dumps(header, ensure_ascii=False)]
     lines += [
@@ -283,7 +283,7 @@ def write_turn_lines(header: Mapping[str, Any], turns: Iterable[Spoken], first: 
     return defuse("\n".join(lines) + "\n")[:-1]
 
 
-def enclose_conversation(window: Window, language: str) -> str:
+def enclose_conversation(window: TurnWindow, language: str) -> str:
     """The user message: names, persona and goal as JSON, then the turns, inside a boundary derived from the digest."""
     plain, conversation = frame_of(language).plain, window.conversation
     speakers = {turn.role: turn.speaker for turn in conversation.turns}

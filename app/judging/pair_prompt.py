@@ -38,11 +38,11 @@ from saiten_server.judging.prompt import (
     encode_untrusted,
 )
 
-VERSION = 1
+WORDING_VERSION = 1
 """Of the wording; raised with every change of what the judge is asked."""
 
 Names = tuple[str, str]
-NAMES: tuple[Names, Names] = (("R", "K"), ("M", "T"))
+SIDE_NAMES: tuple[Names, Names] = (("R", "K"), ("M", "T"))
 """What the first and the second that are shown are called, by order."""
 
 TIE = "tie"
@@ -51,7 +51,7 @@ FIRST, EQUAL, SECOND = 1, 0, -1
 
 
 @dataclass(frozen=True)
-class Shown:
+class PromptedPair:
     """Two as one call shows them: the responses of two `dialogues`, which have one context, or two `conversations`,
     which have one persona and goal. `names` are what they are called, `aspects` (as `compare_aspects` gives them) what
     is asked."""
@@ -245,7 +245,9 @@ def compare_aspect(rubric: Rubric, name: str) -> Aspect:
     return Aspect.model_construct(id=name, name=titles, question=question, levels=levels)
 
 
-def build_pair_prefix(rubric: Rubric, language: str, shown: Shown, *, structured: bool, screen: bool = False) -> Prefix:
+def build_pair_prefix(
+    rubric: Rubric, language: str, shown: PromptedPair, *, structured: bool, screen: bool = False
+) -> Prefix:
     """The part that does not depend on the two. Raises LanguageNotSupported."""
     if language not in rubric.languages:
         raise LanguageNotSupported(
@@ -257,11 +259,11 @@ def build_pair_prefix(rubric: Rubric, language: str, shown: Shown, *, structured
     frame, system = pair_frame_of(language), write_system(rubric, language, shown, structured=structured, screen=screen)
     schema = build_pair_schema(shown, screen=screen) if structured else None
     around = (frame.plain.begin, frame.plain.end, frame.request)
-    known = digest(["pair", VERSION, system, *around, schema])
+    known = digest(["pair", WORDING_VERSION, system, *around, schema])
     return Prefix(system, schema, known, derive_canary(rubric.digest), screen)
 
 
-def write_system(rubric: Rubric, language: str, shown: Shown, *, structured: bool, screen: bool) -> str:
+def write_system(rubric: Rubric, language: str, shown: PromptedPair, *, structured: bool, screen: bool) -> str:
     """The system message."""
     frame = pair_frame_of(language)
     plain, (first, second) = frame.plain, shown.names
@@ -286,7 +288,7 @@ def write_system(rubric: Rubric, language: str, shown: Shown, *, structured: boo
     )
 
 
-def fill_names(rule: str, shown: Shown) -> str:
+def fill_names(rule: str, shown: PromptedPair) -> str:
     """A rule with the names of the two; other braces stay as they are."""
     return rule.replace("{first}", shown.names[0]).replace("{second}", shown.names[1])
 
@@ -304,7 +306,7 @@ def describe_compared(aspect: Aspect, rubric: Rubric, language: str) -> str:
     return "\n".join([*lines, frame.best.format(label=best.label[language], description=best.description[language])])
 
 
-def write_form(shown: Shown, language: str, *, structured: bool, screen: bool) -> str:
+def write_form(shown: PromptedPair, language: str, *, structured: bool, screen: bool) -> str:
     """The reply's form: the choices stand in it."""
     if structured:
         choices = " | ".join(f'"{word}"' for word in shown.values)
@@ -315,14 +317,14 @@ def write_form(shown: Shown, language: str, *, structured: bool, screen: bool) -
     return "\n".join(f"{aspect.name[language]}: 「{choices}」" for aspect in shown.aspects)
 
 
-def build_pair_schema(shown: Shown, *, screen: bool = False) -> dict[str, Any]:
+def build_pair_schema(shown: PromptedPair, *, screen: bool = False) -> dict[str, Any]:
     """The strict schema of the reply: for each aspect one of three words."""
     screened: dict[str, Any] = {SCREEN: {"type": "boolean"}} if screen else {}
     words = {"type": "string", "enum": list(shown.values)}
     return closed_object(screened | {aspect.id: words for aspect in shown.aspects})
 
 
-def enclose_pair(shown: Shown, language: str) -> str:
+def enclose_pair(shown: PromptedPair, language: str) -> str:
     """The user message: the two inside a boundary derived from the digest of what it encloses."""
     frame = pair_frame_of(language)
     text = write_conversations(shown) if shown.conversations else write_responses(shown)
@@ -337,14 +339,14 @@ def enclose_pair(shown: Shown, language: str) -> str:
     )
 
 
-def write_responses(shown: Shown) -> str:
+def write_responses(shown: PromptedPair) -> str:
     """The context and both responses as JSON."""
     context = [{"speaker": said.speaker, "text": said.text} for said in shown.dialogues[0].context]
     responses = {name: one.response for name, one in zip(shown.names, shown.dialogues, strict=True)}
     return encode_untrusted({"context": context, **responses})
 
 
-def write_conversations(shown: Shown) -> str:
+def write_conversations(shown: PromptedPair) -> str:
     """Persona and goal on one line, then each turn of both on one, with the name of its conversation."""
     header = {"persona": shown.conversations[0].persona, "goal": shown.conversations[0].goal}
     lines = [json.dumps({name: part for name, part in header.items() if part is not None}, ensure_ascii=False)]
@@ -357,18 +359,18 @@ def write_conversations(shown: Shown) -> str:
     return defuse("\n".join(lines) + "\n")[:-1]
 
 
-def key_wording(rubric: Rubric, language: str, shown: Shown, *, screen: bool) -> tuple[object, ...]:
+def key_wording(rubric: Rubric, language: str, shown: PromptedPair, *, screen: bool) -> tuple[object, ...]:
     """What the wording depends on."""
     names = tuple(aspect.id for aspect in shown.aspects)
     return rubric.digest, language, names, not shown.conversations, screen
 
 
 @cached(LRUCache(64), key=key_wording, lock=Lock())
-def digest_wording(rubric: Rubric, language: str, shown: Shown, *, screen: bool) -> str:
+def digest_wording(rubric: Rubric, language: str, shown: PromptedPair, *, screen: bool) -> str:
     """What the judge is asked, in both orders and both formats, whichever of them a call has: 64 hexadecimal digits."""
     asked = [
         build_pair_prefix(rubric, language, replace(shown, names=names), structured=structured, screen=screen).digest
-        for names in NAMES
+        for names in SIDE_NAMES
         for structured in (True, False)
     ]
     return digest(asked)

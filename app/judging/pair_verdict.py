@@ -32,7 +32,7 @@ from saiten_server.judging.verdict import (
 )
 
 WORD = r"「[ \t\u3000]*+(?P<value>[A-Za-z]{1,8})[ \t\u3000]*+」"
-Words = Mapping[str, tuple[str, tuple[int, int]]]
+WrittenWords = Mapping[str, tuple[str, tuple[int, int]]]
 """By aspect the word as it is written, and its span in the verdict."""
 
 
@@ -71,7 +71,7 @@ def read_pair_verdict(
     return VerdictReading(MappingProxyType(ratings), spans=MappingProxyType(spans), addressed=addressed).moved(start)
 
 
-def read_choice(aspect: Aspect, words: Words, values: Mapping[str, int]) -> Rating:
+def read_choice(aspect: Aspect, words: WrittenWords, values: Mapping[str, int]) -> Rating:
     """The choice in one aspect, or why there is none."""
     if aspect.id not in words:
         return Unrated(reason="missing", **in_english(Message("verdict-without-value", aspect=aspect.id)))
@@ -79,7 +79,7 @@ def read_choice(aspect: Aspect, words: Words, values: Mapping[str, int]) -> Rati
     return off_scale(Message("pair-verdict-word", words=", ".join(values))) if found is None else found
 
 
-def read_json_words(verdict: str, aspects: tuple[Aspect, ...], *, screen: bool) -> tuple[Words, bool]:
+def read_json_words(verdict: str, aspects: tuple[Aspect, ...], *, screen: bool) -> tuple[WrittenWords, bool]:
     """The words of a JSON object, and whether it says that a text addresses its evaluator. Raises Malformed."""
     try:
         members = read_strict_json(verdict)
@@ -112,7 +112,7 @@ def locate_words(verdict: str) -> Mapping[str, tuple[int, int]]:
     return spans
 
 
-def read_text_words(verdict: str, aspects: tuple[Aspect, ...], language: str) -> Words:
+def read_text_words(verdict: str, aspects: tuple[Aspect, ...], language: str) -> WrittenWords:
     """The words of a reply in the text format, one aspect after the other, each once. Raises Malformed."""
     # Longest first: a name may begin with another.
     names = sorted((re.escape(aspect.name[language]) for aspect in aspects), key=len, reverse=True)

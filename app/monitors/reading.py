@@ -16,7 +16,7 @@ from saiten_server.monitors.sampling import attributes_of
 from saiten_server.monitors.traces.values import LiveConversation
 from saiten_server.text.faults import find_faults
 
-SPEAKERS = {"user": "user", "system": "bot"}
+ROLE_SPEAKERS = {"user": "user", "system": "bot"}
 """What each role is called: a speaker's name may be a person's."""
 
 CUT = "…"
@@ -45,13 +45,13 @@ def list_turns(live: LiveConversation, longest: int) -> Iterator[dict[str, str]]
     for turn in live.turns:
         text = "".join(one if one in "\t\n" or one.isprintable() or ord(one) > 0x9F else " " for one in turn.text)
         shown = text if len(text) <= longest else text[: longest - 1] + CUT
-        yield {"speaker": SPEAKERS[turn.role], "role": turn.role, "text": shown}
+        yield {"speaker": ROLE_SPEAKERS[turn.role], "role": turn.role, "text": shown}
 
 
 def find_live_faults(live: LiveConversation, language: str | None) -> Counter[str]:
     """How many system turns have a finding of each rule."""
     turns = tuple(
-        Turn.model_construct(speaker=SPEAKERS[turn.role], role=turn.role, text=turn.text) for turn in live.turns
+        Turn.model_construct(speaker=ROLE_SPEAKERS[turn.role], role=turn.role, text=turn.text) for turn in live.turns
     )[-MOST_TURNS:]
     if not any(turn.role == "system" for turn in turns):
         return Counter()

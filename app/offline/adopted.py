@@ -34,7 +34,7 @@ from saiten_server.runs.summary import BUILD, SYSTEM, ResultFigures, find_probab
 Row = dict[str, Any]
 """A result as its columns, without those that are null."""
 
-TEXTS = {
+COLUMN_LIMITS = {
     "key": 64,
     "item": 512,
     "dialogue": 128,
@@ -45,7 +45,7 @@ TEXTS = {
 }
 """Characters of the columns of texts, at most."""
 
-MOST_TURNS = 10_000
+MOST_SYSTEM_TURNS = 10_000
 MOST_METADATA_BYTES = 16_384
 
 
@@ -58,7 +58,7 @@ def read_entry(row: Row, number: int) -> Entry:
     """The result's place. Raises InvalidRequest."""
     if (row.get("signature") is None) != (row.get("failure") is not None):
         raise refuse(number, "signature")
-    for column, most in TEXTS.items():
+    for column, most in COLUMN_LIMITS.items():
         value = row.get(column)
         if value is not None and (not isinstance(value, str) or len(value) > most or not value.isprintable()):
             raise refuse(number, column)
@@ -152,7 +152,7 @@ def read_faulty(row: Row, number: int) -> FaultyTurns | None:
     turns, text = row.get("system_turns"), row.get("faults")
     if turns is None or text is None:
         return None
-    if not isinstance(turns, int) or not 0 < turns <= MOST_TURNS:
+    if not isinstance(turns, int) or not 0 < turns <= MOST_SYSTEM_TURNS:
         raise refuse(number, "system_turns")
     try:
         return parse_faulty(text, turns)

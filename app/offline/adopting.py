@@ -20,7 +20,7 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest, SaitenError
-from saiten_server.offline.columns import RESULT
+from saiten_server.offline.columns import RESULT_COLUMNS
 from saiten_server.offline.frame_reading import Rows, find_kept, read_clusters
 from saiten_server.offline.opened_files import FrameFiles, FramePart, named, open_files
 from saiten_server.runs.clusters import name_found
@@ -28,7 +28,7 @@ from saiten_server.runs.clusters import name_found
 MOST_MEMORY = 4 << 30
 """Of memory: damaged or hostile files state sizes that no one has."""
 
-ROWS = 500
+FRAME_ROWS = 500
 SAID = ("context", "response", "turns", "persona", "goal", "findings", "reason")
 """Columns of texts, which stay where they are."""
 
@@ -106,7 +106,7 @@ def clean_row(row: dict[str, Any], files: FrameFiles, number: int) -> dict[str, 
 
 def choose_columns(files: FrameFiles) -> list[str]:
     """What is read: all columns of results but the texts."""
-    known = {one.name for one in RESULT}
+    known = {one.name for one in RESULT_COLUMNS}
     return sorted(
         name for name in files.columns if name in known or (name.partition(".")[0] not in SAID and "." in name)
     )
@@ -120,7 +120,7 @@ def read_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any]]:
         for group in range(part.footer.num_row_groups):
             with named(part.name, group):
                 there = [name for name in names if name in part.leaves]
-                for batch in file.iter_batches(ROWS, row_groups=[group], columns=there):
+                for batch in file.iter_batches(FRAME_ROWS, row_groups=[group], columns=there):
                     yield from batch.to_pylist()
 
 

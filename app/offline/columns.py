@@ -22,7 +22,7 @@ class FileColumn(NamedTuple):
     nullable: bool = True
 
 
-RESULT: tuple[FileColumn, ...] = (
+RESULT_COLUMNS: tuple[FileColumn, ...] = (
     FileColumn("key", "string", "digest of the text, the rubric and the signature: what a row is stored under", False),
     FileColumn("row_key", "int64", "the key as a number, by which a row that was written twice counts once", False),
     FileColumn("item", "string", "the item's id", False),
@@ -86,7 +86,7 @@ REASON = FileColumn("reason", "string", "the judge's reason for the rating of th
 def describe_columns() -> str:
     """The columns as a table in Markdown, as the documentation has them."""
     rows = [
-        *((one.name, one) for one in RESULT),
+        *((one.name, one) for one in RESULT_COLUMNS),
         *((f"{one.name}.ASPECT", one) for one in ASPECT),
         (f"{COMPOSITE.name}.COMPOSITE", COMPOSITE),
         *((one.name, one) for one in (*RESPONSE_TEXTS, *CONVERSATION_TEXTS)),
@@ -99,7 +99,7 @@ def describe_columns() -> str:
 def list_columns(rubric: Rubric, *, texts: bool = False) -> Iterator[FileColumn]:
     """The columns of the results by this rubric in order, the same whatever the results hold; with `texts` those that
     hold what was said, too."""
-    yield from RESULT
+    yield from RESULT_COLUMNS
     for aspect in rubric.aspects:
         yield from (each._replace(name=f"{each.name}.{aspect.id}") for each in ASPECT)
     yield from (COMPOSITE._replace(name=f"{COMPOSITE.name}.{one.id}") for one in rubric.composites)

@@ -28,7 +28,7 @@ from saiten_server.offline.opened_files import FrameFiles
 from saiten_server.runs.frame import Floats, Integers, Label, LoadedColumns, RunFrame, kind_of, make_frame
 from saiten_server.runs.summary import LEAST_PROBABILITY, MeasureKey
 
-MOST_VALUES = 10_000
+MOST_DISTINCT_VALUES = 10_000
 """Different statuses, systems, reasons and so on: of a run there are a few dozen."""
 
 MOST_FAULTY = 4_000_000
@@ -88,7 +88,7 @@ class Rows(NamedTuple):
 
     def codes(self, name: str, most: int | None = None) -> tuple[Codes, list[str | None]]:
         """A column of texts as numbers of what it holds."""
-        codes, values = self.files.read_codes(name, most or MOST_VALUES)
+        codes, values = self.files.read_codes(name, most or MOST_DISTINCT_VALUES)
         return self.take(codes), values
 
     def place(self, row: int) -> str:
@@ -220,7 +220,9 @@ def read_labels(
         shares.append(radix)
         if len(values) > 1:
             if radix * len(values) >= 2**62:
-                raise InvalidRequest(Message("frame-values-most", name=rows.files.name, column=name, most=MOST_VALUES))
+                raise InvalidRequest(
+                    Message("frame-values-most", name=rows.files.name, column=name, most=MOST_DISTINCT_VALUES)
+                )
             label = label + codes.astype(np.int64) * radix
         radix *= len(values)
     known, label = number_codes(label, radix)

@@ -13,14 +13,14 @@ from saiten.core.plain_text import clean, printable
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.core.rubric import Unit
-from saiten_server.offline.rows import BATCH_ROWS, find_columns
+from saiten_server.offline.rows import TABLE_ROWS, find_columns
 
 PARQUET = (".parquet", ".pq")
 NDJSON = (".ndjson", ".jsonl")
 PACKED = (".gz", ".bz2", ".xz", ".zst")
-PIECE_BYTES = 32 << 20
+BLOCK_BYTES = 32 << 20
 LONGEST_LINE = 64 << 20
-AT_ONCE = 16
+FOOTERS_AT_ONCE = 16
 """Footers that are read at once: on object storage each takes a tenth of a second."""
 
 MOST_REASON = 200
@@ -76,7 +76,7 @@ class InputFile:
         refuses a file without the columns that the rubric needs before anything is scored. A file that cannot be read
         is a block with its fault, unless none can."""
         files = self.list_files()
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             blocks = [block for found in pool.map(self._list_blocks, files) for block in found]
         faults = [block.fault for block in blocks if block.fault is not None]
         if faults and len(faults) == len(files):
@@ -122,8 +122,8 @@ class InputFile:
         size, packed = filesystem.size(path), path.endswith(PACKED)
         if packed:
             return [Block(path, None, None, packed=True)]
-        starts = range(0, size or 0, PIECE_BYTES)
-        return [Block(path, None, None, start, min(size, start + PIECE_BYTES)) for start in starts]
+        starts = range(0, size or 0, BLOCK_BYTES)
+        return [Block(path, None, None, start, min(size, start + BLOCK_BYTES)) for start in starts]
 
     def read(self, block: Block) -> Iterator[RowCells]:
         """The rows of a block, some at a time. Raises BlockUnreadable where they cannot be read any further."""
@@ -150,7 +150,7 @@ class InputFile:
             names = find_columns(list(file.schema_arrow.names), self.unit, block.path)
             place = 0
             # Column by column and a few rows at a time: a row group may hold a gigabyte.
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False):
+            for batch in file.iter_batches(TABLE_ROWS, row_groups=[group], columns=list(names), use_threads=False):
                 for value in batch.to_pylist(maps_as_pydicts="lossy"):
                     yield RowCells(f"{block.path}, row group {group}, row {place}", value)
                     place += 1

@@ -17,7 +17,7 @@ from saiten.core.messages import Message
 from saiten.core.plain_text import clip, printable
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import RUBRIC_PATTERN
-from saiten_server.offline.columns import ASPECT, COMPOSITE, REQUIRED, RESULT
+from saiten_server.offline.columns import ASPECT, COMPOSITE, REQUIRED, RESULT_COLUMNS
 from saiten_server.offline.frame_files import ABOUT, require_arrow
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MOST_REASON = 200
 MOST_ROWS = 2**31 - 1
 """Positions have 32 bits."""
 
-BATCH_ROWS = 1 << 17
+COLUMN_ROWS = 1 << 17
 """Rows of one column that are decoded at a time."""
 
 
@@ -157,7 +157,7 @@ def read_part(part: FramePart, name: str) -> Iterator[tuple[int, Any]]:
                     if file is None:
                         texts = [one.name for one in part.schema if is_text(one.type)]
                         file = pq.ParquetFile(part.open(), metadata=part.footer, read_dictionary=texts)
-                    for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=[name]):
+                    for batch in file.iter_batches(COLUMN_ROWS, row_groups=[group], columns=[name]):
                         yield batch.num_rows, batch.column(name)
     finally:
         if file is not None:
@@ -304,7 +304,7 @@ def gather(name: str, files: Sequence[tuple[str, Callable[[], Any]]]) -> FrameFi
     return found
 
 
-KINDS = {one.name: one.type for one in (*ASPECT, COMPOSITE)}
+COLUMN_TYPES = {one.name: one.type for one in (*ASPECT, COMPOSITE)}
 
 
 def check_columns(name: str, schema: pa.Schema) -> None:
@@ -312,9 +312,9 @@ def check_columns(name: str, schema: pa.Schema) -> None:
     for column in REQUIRED:
         if column not in schema.names:
             raise InvalidRequest(Message("frame-column-missing", name=name, column=column))
-    wanted = {one.name: one.type for one in RESULT}
+    wanted = {one.name: one.type for one in RESULT_COLUMNS}
     for place, field in enumerate(schema):
-        kind = wanted.get(field.name) or KINDS.get(field.name.partition(".")[0])
+        kind = wanted.get(field.name) or COLUMN_TYPES.get(field.name.partition(".")[0])
         if schema.names.index(field.name) != place:
             raise InvalidRequest(Message("frame-column-twice", name=name, column=clip(field.name)))
         if kind is not None and not (is_text(field.type) if kind == "string" else is_number(field.type, kind)):

@@ -17,7 +17,7 @@ from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.offline.adopting import SAID, limit_memory, write
 from saiten_server.offline.opened_files import FramePart, find_statistics, gather, is_text, list_parts, named
 
-KEY = "key"
+KEY_COLUMN = "key"
 MOST_READ_BYTES = 128 << 20
 """Of compressed columns that one look may read."""
 
@@ -27,7 +27,7 @@ MOST_TEXT_BYTES = 2 << 20
 MOST_TOLD_BYTES = 16 << 20
 """Of all texts that one look returns."""
 
-ROWS = 128
+TEXT_ROWS = 128
 PROBLEMS = ("gone", "large", "unreadable")
 
 
@@ -35,7 +35,7 @@ class TooLarge(Exception):
     """More would have to be read or told than one look may."""
 
 
-class Allowance:
+class ReadingAllowance:
     """What a look may still read."""
 
     def __init__(self, most_bytes: int = MOST_READ_BYTES) -> None:
@@ -72,7 +72,7 @@ def main(address: str) -> None:
 
 def read_texts(address: str, keys: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """The keys that are there, each once, with the texts by column. Raises InvalidRequest and TooLarge."""
-    wanted, allowance = {*keys}, Allowance()
+    wanted, allowance = {*keys}, ReadingAllowance()
     for called, opens in list_parts(address, inside=True):
         if wanted and may_hold(called, wanted):
             for part in gather(address, [(called, opens)]).parts:
@@ -87,11 +87,13 @@ def may_hold(name: str, keys: set[str]) -> bool:
     return not found or any(key.startswith(rest.partition("/")[0]) for key in keys)
 
 
-def read_part_texts(part: FramePart, keys: set[str], allowance: Allowance) -> Iterator[tuple[str, dict[str, str]]]:
+def read_part_texts(
+    part: FramePart, keys: set[str], allowance: ReadingAllowance
+) -> Iterator[tuple[str, dict[str, str]]]:
     """What one file holds of the keys."""
     import pyarrow.parquet as pq
 
-    if KEY not in part.leaves:
+    if KEY_COLUMN not in part.leaves:
         return
     names = [
         one.name
@@ -104,7 +106,7 @@ def read_part_texts(part: FramePart, keys: set[str], allowance: Allowance) -> It
             if not here:
                 continue
             with named(part.name, group):
-                allowance.take(part, group, [KEY])
+                allowance.take(part, group, [KEY_COLUMN])
                 places = find_rows(file, group, here)
                 if places:
                     allowance.take(part, group, names)
@@ -113,7 +115,7 @@ def read_part_texts(part: FramePart, keys: set[str], allowance: Allowance) -> It
 
 def select_keys(part: FramePart, group: int, keys: set[str]) -> set[str]:
     """The keys that a row group may hold, by its statistics."""
-    found = find_statistics(part, group, KEY)
+    found = find_statistics(part, group, KEY_COLUMN)
     if found is None or not found.has_min_max or not isinstance(found.min, str):
         return {*keys}
     return {key for key in keys if found.min <= key <= found.max}
@@ -123,7 +125,7 @@ def find_rows(file: Any, group: int, keys: set[str]) -> dict[int, str]:
     """The rows of a row group with these keys, in order: of each key the first."""
     places: dict[int, str] = {}
     left, first = {*keys}, 0
-    for batch in file.iter_batches(1 << 14, row_groups=[group], columns=[KEY], use_threads=False):
+    for batch in file.iter_batches(1 << 14, row_groups=[group], columns=[KEY_COLUMN], use_threads=False):
         for place, key in enumerate(batch.column(0).to_pylist(), start=first):
             if key in left:
                 left.discard(key)
@@ -142,7 +144,7 @@ def read_rows_at(
         yield from ((key, {}) for key in places.values())
         return
     first, last = 0, max(places)
-    for batch in file.iter_batches(ROWS, row_groups=[group], columns=[*names], use_threads=False):
+    for batch in file.iter_batches(TEXT_ROWS, row_groups=[group], columns=[*names], use_threads=False):
         for place in range(first, min(first + batch.num_rows, last + 1)):
             if place in places:
                 [row] = batch.slice(place - first, 1).to_pylist()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError, StoreError, StoreFull
 from saiten_server.offline.frame_files import ABOUT
-from saiten_server.offline.inputs import AT_ONCE, explain, is_hidden, open_filesystem
+from saiten_server.offline.inputs import FOOTERS_AT_ONCE, explain, is_hidden, open_filesystem
 from saiten_server.runs.intake import FULL
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Output:
         """The `row_key` of every finished row, or of those in these files, ascending: 8 bytes a row."""
         import numpy as np
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             found = [*pool.map(self._read_keys, self.list_parts() if paths is None else paths)]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 

@@ -36,7 +36,7 @@ CONVERSATION = tuple(BatchConversation.model_fields)
 NESTED = frozenset({"context", "turns", "responses", "reference", "persona", "metadata"})
 """Columns that may hold JSON in a text, as tables without nested types do."""
 
-BATCH_ROWS = 256
+TABLE_ROWS = 256
 """Rows of a table that are held as Python values at once."""
 
 MOST_DIGESTED = 100_000
@@ -116,7 +116,7 @@ def read_rows(table: pa.Table, reading: RowReading, where: str) -> Iterator[Row]
     names `where`, if the table lacks columns."""
     names = find_columns(table.column_names, reading.rubric.unit, where)
     place = 0
-    for batch in table.select(list(names)).to_batches(BATCH_ROWS):
+    for batch in table.select(list(names)).to_batches(TABLE_ROWS):
         for cells in batch.to_pylist(maps_as_pydicts="lossy"):
             yield from reading.read(cells, f"{where}, row {place}")
             place += 1

@@ -19,7 +19,7 @@ from saiten_server.offline.parts import KeyIndex, Output, Writer
 from saiten_server.offline.rows import Row
 from saiten_server.offline.scorer import Scorer, SharedParts
 
-MOST_FAULTS = 100
+MOST_FAULTS_TOLD = 100
 """Faults of files that are told; all are counted."""
 
 MOST_SIGNATURES = 20
@@ -60,7 +60,7 @@ class OfflineTally:
         """Counts a block that could not be read to its end."""
         self.unread += unread
         self.fault_count += 1
-        self.faults = [*self.faults, fault][:MOST_FAULTS]
+        self.faults = [*self.faults, fault][:MOST_FAULTS_TOLD]
 
     def merge(self, other: OfflineTally) -> None:
         """Adds what another process has done."""
@@ -71,7 +71,7 @@ class OfflineTally:
         self.signatures += other.signatures
         self.usage += other.usage
         self.fault_count += other.fault_count
-        self.faults = [*self.faults, *other.faults][:MOST_FAULTS]
+        self.faults = [*self.faults, *other.faults][:MOST_FAULTS_TOLD]
 
     def as_json(self) -> dict[str, Any]:
         """The tally as JSON, from which `read_tally` makes it again."""

@@ -27,7 +27,7 @@ from saiten_server.runs.summary import Summary
 from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Observations, number_first
 
-STATUSES = ("scored", "partial", "failed")
+RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_ID = 64
 
 
@@ -63,6 +63,7 @@ def compare_files(files: FrameFiles, rubric: Rubric) -> ComparedRun:
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
         best=list_best(rubric),
+        rubric=rubric.name,
     )
 
 
@@ -80,7 +81,7 @@ def describe_batch(files: FrameFiles, rubric: Rubric, run: FileRun) -> Batch:
         relevance=None,
         judge=JudgeOptions(),
         budget_usd=None,
-        counts=Counts(total=len(run.frame), queued=0, **{name: statuses[name] for name in STATUSES}),
+        counts=Counts(total=len(run.frame), queued=0, **{name: statuses[name] for name in RESULT_STATUSES}),
         progress=1.0,
         rate_per_second=None,
         estimated_end=None,

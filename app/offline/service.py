@@ -40,7 +40,7 @@ from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
 from saiten_server.scoring.rubrics.files import RubricSource, open_rubrics
 
-ROWS = 200
+ADOPTED_AT_ONCE = 200
 """Rows that are read and stored at a time: other requests have a turn in between."""
 
 LINE_BYTES = 1 << 20
@@ -191,7 +191,7 @@ class AdoptedLines:
                 raise refuse(number, "rubric")
             rows.append(row)
             number += 1
-            if len(rows) == ROWS:
+            if len(rows) == ADOPTED_AT_ONCE:
                 yield rows
                 rows = []
         raise InvalidRequest(Message("adopted-unreadable"), pointer="/url")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, LocalFlowState, Report, batch_places
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, Grant, LocalFlowState, batch_places
 
 LIVE_SECONDS = 10.0
 """A process that made no exchange for so long has no share any more, and its calls are forgotten."""
@@ -42,7 +42,7 @@ class FlowLedger:
         self._state = LocalFlowState(bounds, clock=clock)
         self._processes: dict[str, Process] = {}
 
-    async def exchange(self, name: str, report: Report, demand: Demand) -> Grant:
+    async def exchange(self, name: str, report: FlowReport, demand: Demand) -> Grant:
         """An exchange of the process `name`, as of `FlowState`."""
         now = self._clock()
         self._forget(now)
@@ -58,7 +58,9 @@ class FlowLedger:
         free = batch_places(everyone.places) - theirs - ahead
         room = max(0, min(share, free) - demand.in_flight)
         asked = demand.tokens[:room]
-        grant = await self._state.exchange(Report(), replace(demand, tokens=asked, in_flight=demand.in_flight + theirs))
+        grant = await self._state.exchange(
+            FlowReport(), replace(demand, tokens=asked, in_flight=demand.in_flight + theirs)
+        )
         own.calls = demand.in_flight + grant.admitted
         own.waits_since = None
         places, wait = share, grant.wait_seconds
@@ -97,7 +99,7 @@ class SharedFlowState:
 
     def __init__(
         self,
-        ask: Callable[[Report, Demand], Awaitable[Grant]],
+        ask: Callable[[FlowReport, Demand], Awaitable[Grant]],
         bounds: FlowLimits,
         *,
         leave: Callable[[], Awaitable[None]],
@@ -110,7 +112,7 @@ class SharedFlowState:
         self._failures = failures
         self._alone = LocalFlowState(divide(bounds, processes), clock=clock)
 
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
+    async def exchange(self, report: FlowReport, demand: Demand) -> Grant:
         try:
             return await self._ask(report, demand)
         except self._failures:

@@ -29,7 +29,7 @@ class FlowLimits:
 
 
 @dataclass(frozen=True)
-class Report:
+class FlowReport:
     """What a process has observed since its last exchange. `throttled_age_seconds` is how long ago the latest call that
     was answered with 429 began, None if there was none. `closed_seconds` is for how long no call may be made, by
     what the endpoint has said since then; with `probing` it asked for more than is believed, so that one call is to be
@@ -82,14 +82,14 @@ class FlowState(Protocol):
 
     @property
     def heartbeat_seconds(self) -> float | None: ...
-    async def exchange(self, report: Report, demand: Demand) -> Grant: ...
+    async def exchange(self, report: FlowReport, demand: Demand) -> Grant: ...
     async def reopen(self) -> None: ...
     async def close(self) -> None: ...
 
 
 async def find_pause(state: FlowState) -> float:
     """For how many seconds no call may be made."""
-    return (await state.exchange(Report(), Demand())).closed_seconds
+    return (await state.exchange(FlowReport(), Demand())).closed_seconds
 
 
 def batch_places(places: int) -> int:
@@ -171,7 +171,7 @@ class LocalFlowState:
         self._requests.stated = requests_per_minute
         self._tokens.stated = tokens_per_minute
 
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
+    async def exchange(self, report: FlowReport, demand: Demand) -> Grant:
         now = self._clock()
         self._answered = self._answered or report.answered
         self._opens_at = max(self._opens_at, now + min(report.closed_seconds, self._longest_pause_seconds))

@@ -73,7 +73,7 @@ ENCODER = json.JSONEncoder(ensure_ascii=False)
 PLAIN_ERRORS = (AttributeError, ImportError, NameError, RecursionError, TypeError)
 """Errors whose messages describe the program and quote no input."""
 
-OWN = ("saiten", "saiten_server")
+OWN_LOGGERS = ("saiten", "saiten_server")
 """First parts of the names of Saiten's own loggers."""
 
 CacheOutcome = Literal["hit", "miss"]
@@ -381,7 +381,7 @@ class OwnRecords(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         family = record.name.partition(".")[0]
-        if family in OWN:
+        if family in OWN_LOGGERS:
             return True
         return record.levelno >= (logging.INFO if record.name == "uvicorn.error" else logging.WARNING)
 
@@ -396,6 +396,6 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(logging.WARNING, chosen))
-    for name in OWN:
+    for name in OWN_LOGGERS:
         logging.getLogger(name).setLevel(chosen)
     logging.getLogger("uvicorn.error").setLevel(max(logging.INFO, chosen))

@@ -87,7 +87,7 @@ class LedSampler(Sampler):
         return f"LedSampler({self._sampler.get_description()})"
 
 
-OWN = "saiten."
+OWN_PREFIX = "saiten."
 """Prefix of Saiten's own attributes."""
 
 EXPORTED_ATTRIBUTES = frozenset(
@@ -108,7 +108,7 @@ password."""
 STATEMENTS = frozenset({"db.statement", "db.query.text"})
 """Exported for SQL, where values are placeholders and quoted literals are removed; not for Redis."""
 
-QUOTED = re.compile(r"'(?:[^']|'')*'")
+SQL_STRING = re.compile(r"'(?:[^']|'')*'")
 COMMANDS = re.compile(r"[A-Za-z]{1,20}(?: [A-Z]{1,20}){0,10}(?![^\s])")
 MOST_ATTRIBUTE_CHARACTERS = 2000
 
@@ -152,9 +152,9 @@ def keep_attributes(attributes: object) -> dict[str, AttributeValue]:
     """The attributes that are exported."""
     given: dict[str, AttributeValue] = dict(attributes) if hasattr(attributes, "keys") else {}  # type: ignore[call-overload]
     redis = "redis" in {given.get("db.system"), given.get("db.system.name")}
-    kept = {name: value for name, value in given.items() if name.startswith(OWN) or name in EXPORTED_ATTRIBUTES}
+    kept = {name: value for name, value in given.items() if name.startswith(OWN_PREFIX) or name in EXPORTED_ATTRIBUTES}
     for name in STATEMENTS & given.keys() if not redis else ():
-        kept[name] = QUOTED.sub("'?'", str(given[name]))[:MOST_ATTRIBUTE_CHARACTERS]
+        kept[name] = SQL_STRING.sub("'?'", str(given[name]))[:MOST_ATTRIBUTE_CHARACTERS]
     return kept
 
 
@@ -191,7 +191,7 @@ class TracedSpan(Span):
         self._span = span
 
     def note(self, **ids: str | int | bool) -> None:
-        self._span.set_attributes({OWN + name: value for name, value in ids.items()})
+        self._span.set_attributes({OWN_PREFIX + name: value for name, value in ids.items()})
 
 
 class SpanIds(logging.Filter):

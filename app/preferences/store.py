@@ -12,11 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten.core.messages import Message
 from saiten_server.core.batch import PairPlan, plan_of
 from saiten_server.core.errors import NotFound
+from saiten_server.core.evaluation import Choice
 from saiten_server.core.preference import Look, PairLooks, read_looks
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.tables import equals
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.runs.store.views import OF_PAIRS, SEEN
 from saiten_server.scoring.store import read_options
 

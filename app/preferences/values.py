@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from saiten_server.core.evaluation import (
     AspectPreference,
+    Choice,
     JudgeProvenance,
     PairPath,
     PairSide,
@@ -20,9 +21,6 @@ from saiten_server.core.evaluation import (
 )
 from saiten_server.core.model import Value, listed
 
-Choice = Literal["first", "second", "tie"]
-"""Of the two as they are named; in a `ShownPair`, as they were shown."""
-
 
 @dataclass(frozen=True)
 class ShownPair:
@@ -31,7 +29,7 @@ class ShownPair:
 
     `item` names what both answered, and `cluster` the dialogue that it is a turn of (the item itself where none is
     known): pairs of one cluster are not independent. `rater` is a person; None stands for the judge. The lengths are in
-    characters, and `covariates` are of the first minus the second.
+    characters, and `covariates` are of the first minus the second. `choice` is of the two as they were shown.
     """
 
     item: str

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from saiten.core.messages import Message
-from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, find_window, loading
+from saiten_server.providers.huggingface import ModelChoice, ModelKind, ModelSource, Worker, find_window, loading
 from saiten_server.providers.ports import Likelihood, MetricUnavailable, Passage
 
 Ids = Sequence[int]
@@ -145,7 +145,7 @@ def load_model(choice: LanguageModelChoice) -> LoadedModel:
         return loaded
 
 
-def _load_weights(source: Source) -> Any:
+def _load_weights(source: ModelSource) -> Any:
     """The model; raises MetricUnavailable where its files lack weights, which transformers would fill at random."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -163,7 +163,7 @@ def _load_weights(source: Source) -> Any:
     return model
 
 
-def _identify(source: Source, window: int, tokenizer: Any) -> str:
+def _identify(source: ModelSource, window: int, tokenizer: Any) -> str:
     """The model's identity. Only the last part of a local folder's path is shown."""
     start = "no-bos" if tokenizer.bos_token_id is None else "bos"
     shown = source.folder.resolve().name if source.folder else source.name

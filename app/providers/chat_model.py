@@ -18,7 +18,7 @@ from saiten_server.core.errors import JudgeRefusedRequest, JudgeUnavailable, Sai
 from saiten_server.providers.huggingface import (
     ModelChoice,
     ModelKind,
-    Source,
+    ModelSource,
     digest_folder,
     find_window,
     is_out_of_memory,
@@ -396,7 +396,7 @@ def takes_system(tokenizer: Any) -> bool:
     return True
 
 
-def _load_weights(source: Source, precision: ChatPrecision) -> Any:
+def _load_weights(source: ModelSource, precision: ChatPrecision) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 

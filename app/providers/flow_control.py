@@ -25,10 +25,10 @@ from saiten_server.platform.flow_state import (
     LONGEST_PAUSE_SECONDS,
     Demand,
     FlowLimits,
+    FlowReport,
     FlowState,
     Grant,
     LocalFlowState,
-    Report,
     batch_places,
 )
 from saiten_server.platform.tasks import cancel_for_good, within
@@ -68,9 +68,9 @@ class FlowUpdate:
     tokens_per_minute: float | None = None
     urgent: bool = False
 
-    def report(self, now: float) -> Report:
+    def report(self, now: float) -> FlowReport:
         """The observations for the other processes."""
-        return Report(
+        return FlowReport(
             successes=self.successes,
             throttled_age_seconds=None if math.isinf(self.throttled_since) else now - self.throttled_since,
             closed_seconds=max(0.0, self.opens_at - now),
@@ -82,7 +82,7 @@ class FlowUpdate:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallInFlight:
     """A call in flight since `began_at`. Report its outcome once; errors unrelated to limits need no report."""
 
     began_at: float
@@ -314,7 +314,7 @@ class FlowControl:
         lane: Lane = "interactive",
         max_wait_seconds: float,
         scope: RequestScope | None = None,
-    ) -> AsyncIterator[Call]:
+    ) -> AsyncIterator[CallInFlight]:
         """Waits for the turn of a call of about this many tokens. Raises JudgeUnavailable if the wait takes longer than
         `max_wait_seconds` (`math.inf` for no limit), or a pause is longer than the scope waits for one. Raises the
         refusal passed to `turn_away` if that happens meanwhile, or has happened since the work of `scope` began and no
@@ -333,7 +333,7 @@ class FlowControl:
             if scope.announce is not None:
                 await scope.announce()
             began_at = self._clock()
-            yield Call(began_at, waiter, self)
+            yield CallInFlight(began_at, waiter, self)
             if began_at > self._refused_at:
                 self._refusal = None  # the account works again
         finally:
@@ -564,14 +564,14 @@ LONGEST_SECONDS = 24 * 3600.0
 LONGEST_CHARACTERS = 64
 """No delay needs more. A header of more is not read."""
 
-NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+HEADER_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 def read_retry_after(written: str | None, now: datetime) -> float | None:
     """The delay in seconds, from 0 to one day, for a number or an HTTP date; None if absent or invalid."""
     if written is None or len(written) > LONGEST_CHARACTERS:
         return None
-    if NUMBER.fullmatch(written.strip()):
+    if HEADER_NUMBER.fullmatch(written.strip()):
         return min(LONGEST_SECONDS, float(written))
     try:
         moment = parsedate_to_datetime(written)

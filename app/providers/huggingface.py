@@ -107,7 +107,7 @@ _VOCABULARIES = (
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     """`name` is the configured name, `folder` its local folder if it is one; `local` if the hub is not needed."""
 
     name: str
@@ -131,7 +131,7 @@ class Source:
         return "unknown" if snapshot is None else snapshot.name[:12]
 
 
-def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Source:
+def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> ModelSource:
     """The source of a model. A complete model in the hub's cache is used from there. Otherwise the hub is queried once
     with a time limit, because transformers would retry for 20 s per file. Raises `kind.unavailable` if the folder does
     not exist, the name is no Hugging Face name, or the hub is unreachable or does not have it."""
@@ -139,7 +139,7 @@ def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Sour
 
     folder = Path(name).expanduser()
     if folder.is_dir():
-        return Source(name, folder, local=True)
+        return ModelSource(name, folder, local=True)
     if name.startswith(("/", ".", "~")) or name.count("/") > 1:
         raise kind.unavailable(Message("model-folder-missing", noun=kind.noun, name=folder.name))
     try:
@@ -149,7 +149,7 @@ def locate_model(kind: ModelKind, name: str, hub_timeout_seconds: float) -> Sour
     cached = snapshot is not None and is_whole(snapshot)
     if not cached:
         _ask_hub(kind, name, hub_timeout_seconds)
-    return Source(name, None, local=cached)
+    return ModelSource(name, None, local=cached)
 
 
 # Names under which configurations state the number of positions, in order of precedence
@@ -231,7 +231,7 @@ class ModelChoice:
 
 
 @contextmanager
-def loading(kind: ModelKind, choice: ModelChoice) -> Iterator[tuple[Source, str]]:
+def loading(kind: ModelKind, choice: ModelChoice) -> Iterator[tuple[ModelSource, str]]:
     """Yields the source of the files and the device. Every error, also inside the block, becomes `kind.unavailable`,
     whose message holds no path; the log has the details."""
     kind.require_installed()

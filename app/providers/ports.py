@@ -12,11 +12,11 @@ from typing import IO, Any, Literal, Protocol, runtime_checkable
 
 from saiten.core.messages import Message
 from saiten_server.core.access import ANONYMOUS
-from saiten_server.core.conversation import Window
+from saiten_server.core.conversation import TurnWindow
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
 from saiten_server.core.rubric import Aspect, Rubric
-from saiten_server.judging.pair_prompt import Shown
+from saiten_server.judging.pair_prompt import PromptedPair
 from saiten_server.judging.verdict import Faults
 
 PartState = Literal["planning", "planned", "uploading", "uploaded", "submitted", "ended", "done"]
@@ -171,8 +171,8 @@ class JudgingTask:
     references: tuple[str, ...] = ()
     lane: Lane = "interactive"
     scope: RequestScope = field(default_factory=RequestScope, compare=False, repr=False)
-    window: Window | None = None
-    shown: Shown | None = None
+    window: TurnWindow | None = None
+    shown: PromptedPair | None = None
 
     @property
     def screen(self) -> bool:
@@ -311,7 +311,7 @@ class MetricUnavailable(Exception):
         self.message = message
 
 
-class Words(Protocol):
+class WordCounter(Protocol):
     """Counts the words of one language. `identity` names the tokenizer with its versions."""
 
     @property

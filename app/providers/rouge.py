@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from saiten.core.messages import Message
-from saiten_server.providers.ports import MetricUnavailable, Overlap, Rouge, Words
+from saiten_server.providers.ports import MetricUnavailable, Overlap, Rouge, WordCounter
 from saiten_server.text.japanese import JapaneseTagger
 
 TYPES = ("rouge1", "rouge2", "rougeL")
@@ -67,7 +67,7 @@ def split_korean(text: str) -> list[str]:
     return WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
-def open_words(language: str) -> Words:
+def open_words(language: str) -> WordCounter:
     """The words of `ja`; of any other language, what stands between white space."""
     return JapaneseWords() if language == "ja" else SpacedWords()
 

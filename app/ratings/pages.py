@@ -16,7 +16,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from saiten_server.ratings.requests import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import ITEM_CHOICES, NAME_NEEDED, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, MOST_RUNS, PairOptions, RoundOptions
 from saiten_server.runs.names import build_of, system_of
 from saiten_server.scoring.rubrics.files import find_rubric
@@ -153,7 +153,7 @@ async def show_list(
         is_comparing=pairs is not None,
         faults=faults,
         bounds=BOUNDS,
-        choices=[(name, label) for name, label in CHOICES.items() if name != "chosen"],
+        choices=[(name, label) for name, label in ITEM_CHOICES.items() if name != "chosen"],
         name_characters=request.app.state.limits.name_characters,
         may_write=may_write(request),
     )
@@ -225,4 +225,4 @@ def describe_fault(name: str, limits: Limits) -> RatingFault:
         return RatingFault(WHOLE_NUMBER, {"low": low, "high": high})
     if name in WRONG_CHOICE:
         return RatingFault(WRONG_CHOICE[name], {"most": MOST_JUDGES})
-    return RatingFault(NAME, {"most": limits.name_characters})
+    return RatingFault(NAME_NEEDED, {"most": limits.name_characters})

@@ -14,7 +14,7 @@ from saiten_server.platform.web.language import mark
 from saiten_server.ratings import values as human_rating
 from saiten_server.ratings.values import HumanRating
 
-CHOICES: Mapping[str, str] = {
+ITEM_CHOICES: Mapping[str, str] = {
     "random": mark("At random"),
     "informative": mark("More of those in which the judge is unsteady"),
     "stratified": mark("Some of every level of the judge's ratings"),
@@ -22,7 +22,7 @@ CHOICES: Mapping[str, str] = {
     "chosen": mark("Chosen one by one. Their ratings say nothing of the others, so they are left out of figures."),
 }
 WHOLE_NUMBER = mark("Enter a whole number from %(low)s to %(high)s.")
-NAME = mark("Enter a name on one line, with at most %(most)s characters.")
+NAME_NEEDED = mark("Enter a name on one line, with at most %(most)s characters.")
 
 
 class RatingFault(NamedTuple):

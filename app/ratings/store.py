@@ -42,7 +42,7 @@ from saiten_server.ratings.values import (
     StoredRating,
 )
 from saiten_server.runs.result import Result
-from saiten_server.runs.store.rows import RECEIVING, ROWS
+from saiten_server.runs.store.rows import RECEIVING, STATEMENT_ROWS
 from saiten_server.scoring.store import STORED
 
 METHOD = "|validation:within-systems"
@@ -64,7 +64,7 @@ REQUESTS_AT_ONCE = 200
 """Requests, of up to a megabyte each, that are read at a time for the roles of their turns."""
 
 
-MOST_SHOWN = 500
+MOST_RATINGS_SHOWN = 500
 """Human ratings that are shown with a page of responses."""
 
 
@@ -99,7 +99,7 @@ class RatingStore:
                 row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
                 row["faulty_turns"] = None if rating.faulty_turns is None else json.dumps(rating.faulty_turns)
                 rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
-            for some in db.cut_pieces(rows.values(), ROWS):
+            for some in db.cut_pieces(rows.values(), STATEMENT_ROWS):
                 these = table.key.in_([row["key"] for row in some])
                 before = select(table.key, table.ratings, table.faulty_turns, table.created_at, table.earlier)
                 had = {row.key: row for row in await connection.execute(before.where(these))}
@@ -115,7 +115,7 @@ class RatingStore:
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""
         found = dict[str, str]()
-        for some in db.cut_pieces(filter(can_store, dict.fromkeys(evaluations)), ROWS):
+        for some in db.cut_pieces(filter(can_store, dict.fromkeys(evaluations)), STATEMENT_ROWS):
             query = select(result.id, result.rubric, result.signature).where(
                 result.id.in_(some), equals(result.project, project)
             )
@@ -328,7 +328,7 @@ class RatingStore:
         of_item = (table.batch_id == batch_id) | table.batch_id.is_(None)
         found = {}
         for condition in (of_item & table.item.in_(items), table.evaluation.in_(ids)):
-            query = select(t.human_ratings).where(mine, condition).order_by(table.number).limit(MOST_SHOWN)
+            query = select(t.human_ratings).where(mine, condition).order_by(table.number).limit(MOST_RATINGS_SHOWN)
             found.update({row.number: read_rating(row) for row in await db.fetch(self._engine, query)})
         return sorted(found.items(), key=lambda pair: pair[0])
 
@@ -431,7 +431,7 @@ async def find_owners(
     Raises NotFound if the project does not have what a rating names; the pointer is the rating's number."""
     owners = dict[str, str | None]()
     named = dict.fromkeys(rating.evaluation for rating in ratings if rating.evaluation is not None)
-    for some in db.cut_pieces(named, ROWS):
+    for some in db.cut_pieces(named, STATEMENT_ROWS):
         # A failure in the place of an evaluation is none.
         mine = (result.id.in_(some), result.project == project, result.failure.is_(None))
         query = select(result.id, result.batch_id).where(*mine)
@@ -474,7 +474,7 @@ async def _hold_batches(connection: AsyncConnection, project: str, ids: Collecti
     """The accepted batches of the project among these, which cannot be erased until the end of the transaction."""
     table, found = batches.c, set[str]()
     # In the order of all who lock several.
-    for some in db.cut_pieces(sorted(ids), ROWS):
+    for some in db.cut_pieces(sorted(ids), STATEMENT_ROWS):
         query = select(table.id).where(table.id.in_(some), table.project == project, table.status != RECEIVING)
         locked = query.order_by(table.id).with_for_update(key_share=True, read=True)
         found.update((await connection.execute(locked)).scalars())

@@ -20,7 +20,7 @@ from saiten_server.core.errors import InvalidLines, InvalidRequest
 from saiten_server.core.model import key_of
 from saiten_server.core.validation import LARGEST, clip
 from saiten_server.ratings.values import RatedDraw, StoredRating
-from saiten_server.runs.frame import JUDGED_KINDS, KINDS, Flags, RunFrame, is_judged
+from saiten_server.runs.frame import JUDGED_KINDS, MEASURE_KINDS, Flags, RunFrame, is_judged
 from saiten_server.runs.summary import BLENDED, SYSTEM, flat_name
 from saiten_server.stats import reading
 from saiten_server.stats.choosing import weigh_items
@@ -281,7 +281,7 @@ Measured = dict[str, tuple[Floats, Flags]]
 def list_measured(frame: RunFrame, *, marks: bool) -> Measured:
     """What a run has values of: means, composites, what is blended, and with `marks` the faulty turns."""
     judged, found = frame.marked(is_judged), Measured()
-    for key in sorted(frame.values, key=lambda key: KINDS.index(key[0])):
+    for key in sorted(frame.values, key=lambda key: MEASURE_KINDS.index(key[0])):
         kind, name = key
         column = frame.values[key]
         held = ~np.isnan(column)

@@ -26,7 +26,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 
 if TYPE_CHECKING:
     from saiten_server.core.batch import Candidate
-    from saiten_server.preferences.values import Choice as Preference
+    from saiten_server.core.evaluation import Choice as Preference
 
 MOST_BATCHES = 1000
 """Whose items are rated at a time: each is looked up for its rubric."""
@@ -206,7 +206,7 @@ ABANDONED_SECONDS = 1800.0
 MOST_ITEMS = 2000
 
 
-Choice = Literal["random", "informative", "stratified", "worst", "chosen"]
+ItemChoice = Literal["random", "informative", "stratified", "worst", "chosen"]
 UNDRAWN = frozenset({"worst", "chosen"})
 """Choices on purpose: what they take is no probability sample, so that its ratings say nothing of the rest."""
 
@@ -236,7 +236,7 @@ class RoundOptions(RoundSize):
     say nothing of the others, and are left out of figures.
     """
 
-    choose: Choice = Field(default="random", description="how responses are drawn")
+    choose: ItemChoice = Field(default="random", description="how responses are drawn")
     aspect: Id | None = Field(
         default=None, description="the aspect whose spread, level or rating counts; null: the mean over all aspects"
     )

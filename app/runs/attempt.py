@@ -148,7 +148,7 @@ class RetryPolicy:
 
 
 MOST_REFUSED = 8  # Refused candidates of a batch of which none was ever accepted. Then the candidates are not at fault.
-MOST_BATCHES = 1000  # batches remembered at a time: far more than are ever under way together
+REMEMBERED_BATCHES = 1000  # batches remembered at a time: far more than are ever under way together
 TAKEN = 0
 
 
@@ -157,7 +157,7 @@ class RefusalCounter:
     long time is forgotten, and its count starts again."""
 
     def __init__(self) -> None:
-        self._counts: LRUCache[str, int] = LRUCache(MOST_BATCHES)
+        self._counts: LRUCache[str, int] = LRUCache(REMEMBERED_BATCHES)
 
     def took(self, batch_id: str) -> None:
         """Notes that the judge accepted a candidate of the batch."""

@@ -15,7 +15,7 @@ from saiten_server.core.evaluation import texts_of
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, clip, fields_of, name_line, suggest, validate
 from saiten_server.platform.line_cutter import LineCutter, LineTooLong
-from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, TooLarge, read_object
+from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, ValueTooLarge, read_object
 
 ITEMS = "items"
 
@@ -154,7 +154,7 @@ class Document:
         self._window.add(data, last=last)
         try:
             self._read()
-        except TooLarge as error:
+        except ValueTooLarge as error:
             self._draft.stop(pointer(error.where), Message("batch-member-bytes-most", maximum=self._maximum))
         except IsAList:
             self._draft.stop("", Message("must-be-object-with", name=ITEMS))

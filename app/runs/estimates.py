@@ -22,7 +22,7 @@ from saiten_server.core.evaluation import ConversationRequest, PreferenceRequest
 from saiten_server.core.model import canonical_json
 from saiten_server.core.rubric import Rubric, Unit
 from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
-from saiten_server.runs.intake import Intake, Source
+from saiten_server.runs.intake import BatchSource, Intake
 from saiten_server.runs.work import BOUGHT_SHARE
 from saiten_server.scoring.admission import Bill, plan_evaluation, plan_whole
 from saiten_server.scoring.conversation import write_as_dialogue
@@ -198,7 +198,7 @@ def settle_unit(intake: Intake, rubric: Rubric) -> Intake:
 OF_AN_ITEM = "/reference"  # what of a request lies in the item; whatever else can be wrong by now lies in the options
 
 
-async def estimate(source: Source, instruments: ScoringContext) -> EstimateReport:
+async def estimate(source: BatchSource, instruments: ScoringContext) -> EstimateReport:
     """What the batch would take. Raises InvalidRequest with a pointer into the batch, UnknownRubric and
     TranslatorNotConfigured."""
     found, items = BatchEstimate(source.options, instruments), -1
@@ -220,7 +220,7 @@ async def estimate(source: Source, instruments: ScoringContext) -> EstimateRepor
     return found.report()
 
 
-async def admit(source: Source, instruments: ScoringContext) -> float | None:
+async def admit(source: BatchSource, instruments: ScoringContext) -> float | None:
     """What one candidate may cost under the batch's budget (USD); None without a budget. Raises InvalidRequest,
     UnknownRubric and TranslatorNotConfigured where the batch cannot be scored."""
     options = source.options

@@ -18,7 +18,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from saiten.core.messages import DEFAULT
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.core.spreadsheet import (
     BATCH_METADATA,
     TEXT_COLUMNS,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 async def stream_ndjson(
     pages: AsyncIterable[Sequence[Result]],
     metadata: Mapping[str, str] = MappingProxyType({}),
-    language: str = DEFAULT,
+    language: str = DEFAULT_LANGUAGE,
 ) -> AsyncIterator[bytes]:
     """One line a result: `Result.line` as UTF-8 JSON, its sentences in the language, and the batch's `metadata` where
     it has some."""
@@ -52,7 +52,7 @@ async def stream_ndjson(
     async for page in pages:
         lines = (write_result_line(result, shared) for result in page)
         # Stored in English, which needs no second look.
-        said = lines if language == DEFAULT else (translate_line(line, language) for line in lines)
+        said = lines if language == DEFAULT_LANGUAGE else (translate_line(line, language) for line in lines)
         yield "".join(said).encode()
 
 
@@ -132,7 +132,7 @@ GROUP_BYTES = 1 << 24
 """What the writer of Parquet may hold of rows."""
 
 USAGE: dict[str, Kind] = {"judge_calls": int, "prompt_tokens": int, "completion_tokens": int, "cost_usd": float}
-Reader = Callable[[Evaluation], Cell]
+CellReader = Callable[[Evaluation], Cell]
 
 
 class TableColumn(NamedTuple):
@@ -156,7 +156,7 @@ def read_kinds(evaluation: Evaluation) -> Cell:
 def list_table_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = False) -> list[TableColumn]:
     """The columns that a batch's results have as a table, with their names: the same for each, whatever became of it.
     `NAME` is an aspect's rating; with both paths it is the source path's, and `NAME.english` the other's."""
-    readers: list[tuple[str, Kind, Reader]] = [
+    readers: list[tuple[str, Kind, CellReader]] = [
         *(column for aspect in rubric.aspects for column in read_aspect(aspect.id, rubric, options)),
         *((one.id, float, partial(read_composite, one.id)) for one in rubric.composites),
         ("findings", str, lambda one: name_findings(one.findings or ()))
@@ -196,7 +196,7 @@ def read_candidate_text(name: str, result: Result) -> Cell:
     return write_text(read_texts(result.asked).get(name))
 
 
-def of_evaluation(read: Reader) -> Callable[[Result], Cell]:
+def of_evaluation(read: CellReader) -> Callable[[Result], Cell]:
     """The cell of a result's evaluation; empty for a failure."""
     return lambda result: read(result.evaluation) if result.evaluation else None
 
@@ -211,10 +211,10 @@ def read_composite(name: str, evaluation: Evaluation) -> Cell:
     return evaluation.composites.get(name)
 
 
-def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tuple[str, Kind, Reader]]:
+def read_aspect(name: str, rubric: Rubric, options: BatchOptions) -> Iterator[tuple[str, Kind, CellReader]]:
     """The columns of one aspect."""
 
-    def of_aspect(read: Callable[[AspectResult], Cell]) -> Reader:
+    def of_aspect(read: Callable[[AspectResult], Cell]) -> CellReader:
         return lambda one: read(one.aspects[name]) if name in one.aspects else None
 
     def read_english(evaluation: Evaluation) -> Cell:

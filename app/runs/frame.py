@@ -22,7 +22,7 @@ from saiten_server.core.model import key_of
 from saiten_server.runs.summary import Kind, MeasureKey
 from saiten_server.stats.observations import weigh_inversely
 
-KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
+MEASURE_KINDS: tuple[Kind, ...] = ("aspect", "composite", "blended", "finding", "kind")
 
 
 Places = NDArray[np.int32]

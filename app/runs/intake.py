@@ -179,7 +179,7 @@ class Clusters:
         return None if found == ALONE else name_found(self.batch_id, found)
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """A batch that is to be stored: what its candidates share, and how to go through them. `blocks` gives all that is
     needed to say what they take, `stored_blocks` what is kept of them in the batch of that id. `pinned` is the same by
     this version of the rubric."""
@@ -194,7 +194,7 @@ class Source(Protocol):
     def ids_given(self) -> bool: ...
     def blocks(self) -> AsyncIterator[list[tuple[Entry, Candidate]]]: ...
     def stored_blocks(self, batch_id: str) -> AsyncIterator[list[tuple[Entry, Candidate]]]: ...
-    def pinned(self, rubric: str) -> Source: ...
+    def pinned(self, rubric: str) -> BatchSource: ...
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ async def store_batch(
     store: BatchStore,
     project: str,
     batch_id: str,
-    source: Source,
+    source: BatchSource,
     *,
     now: datetime,
     unit_cost_usd: float | None,

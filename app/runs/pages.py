@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 from saiten_server.core import errors
 from saiten_server.core.batch import BatchOptions, Candidate, EstimateReport, parts_of
 from saiten_server.core.dialogue import Limits
-from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.errors import MOST_FAULTS, InvalidRequest
 from saiten_server.core.evaluation import ConversationRequest, Evaluation, EvaluationRequest, JudgeOptions
 from saiten_server.core.model import digest
 from saiten_server.core.rubric import Rubric
@@ -39,7 +39,6 @@ from saiten.core.strict_json import StrictJSONError, parse_strict_json
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 MOST_DIALOGUES = 5
-MOST_FAULTS = 20
 
 DRAFT = "draft"
 """The id of a draft while it is scored: its own is the caller's text, which metrics and traces must not hold."""

@@ -3,7 +3,7 @@
 For SAQ a job is finished as soon as a worker has it. From then on its lease in the store counts, so a worker that dies
 blocks nothing here, and the sweep's put reaches another worker at once. While a job waits, SAQ's key prevents a second
 put from doubling it. If a worker dies during the handover of a millisecond or two, the job is delivered again within
-twice `SWEEP_SECONDS`.
+twice `QUEUE_SWEEP_SECONDS`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("saiten.queue")
 
 T = TypeVar("T")
 
-NAME = "saiten"
+QUEUE_NAME = "saiten"
 HAND_OVER = "hand_over"
 
 TIMEOUT_SECONDS = 2.0
@@ -40,8 +40,8 @@ TIMEOUT_SECONDS = 2.0
 DEQUEUE_WAIT_SECONDS = 1.0
 """How long Redis is asked to wait for a job: less than a command may take, so that a hung Redis is noticed."""
 
-SWEEP_SECONDS = 5
-TIMERS: PartialTimersDict = {"schedule": 60, "worker_info": 30, "sweep": SWEEP_SECONDS, "abort": 60}
+QUEUE_SWEEP_SECONDS = 5
+TIMERS: PartialTimersDict = {"schedule": 60, "worker_info": 30, "sweep": QUEUE_SWEEP_SECONDS, "abort": 60}
 """Seconds. Nothing is scheduled for later here, and nothing aborted."""
 
 BACKOFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -60,7 +60,7 @@ class SAQJobQueue:
             # Once and at once: a connection of the pool may have died with an earlier Redis.
             retry=Retry(NoBackoff(), 1, supported_errors=(Disconnected,)),
         )
-        self._queue = _Queue(self._redis, name=NAME)
+        self._queue = _Queue(self._redis, name=QUEUE_NAME)
 
     async def put(self, jobs: Sequence[ChunkJob]) -> None:
         try:

@@ -26,7 +26,7 @@ from saiten_server.platform.sql.tables import can_store
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.document import BatchReader
 from saiten_server.runs.estimates import admit, estimate, settle_unit
-from saiten_server.runs.intake import Intake, Source, Spool, store_batch, take_in
+from saiten_server.runs.intake import BatchSource, Intake, Spool, store_batch, take_in
 from saiten_server.runs.provider_run import ProviderRun
 from saiten_server.runs.quota import StorageQuota, expect_bytes
 from saiten_server.runs.result import Result
@@ -124,7 +124,7 @@ class BatchService:
         return await self.accept_source(project, intake, answer, api_key=api_key)
 
     async def accept_source(
-        self, project: str, source: Source, answer: Callable[[Batch], KeyedAnswer] | None, *, api_key: str | None
+        self, project: str, source: BatchSource, answer: Callable[[Batch], KeyedAnswer] | None, *, api_key: str | None
     ) -> Batch:
         """The same of a batch from anywhere, whose options fit what it holds."""
         # Pins the version, so that every candidate is judged by the same one, whatever is installed later.
@@ -284,7 +284,7 @@ class BatchService:
             logger.warning("the batch waits for a sweep: %s", error.loggable, extra={"batch_id": batch_id})
 
 
-def start_record(batch_id: str, source: Source, now: datetime) -> Batch:
+def start_record(batch_id: str, source: BatchSource, now: datetime) -> Batch:
     """A batch that has not started."""
     options, total = source.options, source.candidates
     rubric, version = split_name(options.rubric)

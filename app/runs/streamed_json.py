@@ -14,7 +14,7 @@ from saiten.core.messages import Message
 from saiten.core.strict_json import BYTE_ORDER_MARK, SAME_KEY, StrictJSONError, refuse_surrogates, strict_decoder
 
 JSON_SPACE = re.compile(r"[ \t\n\r]*")
-NUMBER = re.compile(r"[-+.0-9eE]+")
+NUMBER_CHARACTERS = re.compile(r"[-+.0-9eE]+")
 
 CUT_TOKEN = 12
 """An error this close to the end of the data may come from a token that is cut: `-Infinit`, `\\ud83`."""
@@ -33,7 +33,7 @@ class Element(NamedTuple):
     value: Any
 
 
-class TooLarge(Exception):
+class ValueTooLarge(Exception):
     """A single value is larger than it may be; `where` says which, and is empty for a key."""
 
     def __init__(self, where: tuple[str | int, ...] = ()) -> None:
@@ -129,7 +129,7 @@ class ReceivedText:
     def _attempt(self) -> tuple[Any, int] | None:
         """The value and where it ends; None where it is cut."""
         text, start = self._text, self._position
-        number = NUMBER.match(text, start)
+        number = NUMBER_CHARACTERS.match(text, start)
         if number and number.end() == len(text) and not self._ended:
             return None
         try:
@@ -147,7 +147,7 @@ class ReceivedText:
         if 4 * characters <= self._value_bytes:
             return
         if len(self._text[self._position : end].encode()) > self._value_bytes:
-            raise TooLarge(where)
+            raise ValueTooLarge(where)
 
     def _place(self, position: int) -> tuple[int, int]:
         """Lines before a position of the text, and characters before it in its line."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import ENDED_STATUSES, EXPIRED, Batch, Counts
-from saiten_server.core.conversation import ANY_CODE, CODES, FINDING, KIND, KIND_CODES, KINDS
+from saiten_server.core.conversation import ANY_CODE, FAULT_KINDS, FINDING, FINDING_CODES, KIND, KIND_CODES
 from saiten_server.core.errors import JudgeReplyInvalid, StoreError
+from saiten_server.core.evaluation import OVERALL
 from saiten_server.core.rubric import Aspect, Rubric, range_of
 from saiten_server.runs.summary import (
     BLENDED,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from saiten_server.stats.observations import Floats, Integers
 
 
-OVERALL = "overall"
-"""The aspect by which kinds of faults are weighed."""
 NO_TALLY = AspectTally()
 NO_MOMENTS = Moments()
 NOT_KEPT = Message("measures-not-kept")
@@ -134,13 +133,13 @@ def share_out(weighed: Counter[int], counted: Counter[int]) -> dict[int, float]:
 
 def summarize_findings(tally: Tally, known: Mapping[str, MeanEstimate]) -> FindingSummary:
     """The findings in figures, by every code that there is."""
-    rates = {code: find_rate(tally, code, known) for code in CODES}
+    rates = {code: find_rate(tally, code, known) for code in FINDING_CODES}
     return FindingSummary(any=rates.pop(ANY_CODE), codes=rates)
 
 
 def summarize_kinds(tally: Tally, known: Mapping[str, MeanEstimate]) -> dict[str, FindingRate]:
     """The findings in figures, by every kind of fault that there is."""
-    return {kind: find_rate(tally, KIND + kind, known) for kind in KINDS}
+    return {kind: find_rate(tally, KIND + kind, known) for kind in FAULT_KINDS}
 
 
 def find_rate(tally: Tally, code: str, known: Mapping[str, MeanEstimate]) -> FindingRate:
@@ -342,7 +341,7 @@ def estimate_findings(frame: RunFrame) -> dict[str, MeanEstimate]:
 
     cluster, _ = number_clusters(frame.clusters)
     found = {}
-    for code in (*CODES, *KIND_CODES):
+    for code in (*FINDING_CODES, *KIND_CODES):
         turns = frame.count_faults(code)
         rows = np.flatnonzero(~np.isnan(turns))
         shares = 1 if frame.shares is None else frame.shares[rows]
@@ -368,7 +367,7 @@ def rank_kinds(frame: RunFrame) -> tuple[FixFirst, ...]:
     counted = frame.system_turns[rated] if shares is None else shares * frame.system_turns[rated]
     clusters = number_clusters(frame.clusters[rated])[0] if len(rated) else np.empty(0, np.int64)
     found = []
-    for kind in KINDS:
+    for kind in FAULT_KINDS:
         turns = frame.count_faults(KIND + kind)[rated]
         if not turns.any():
             continue

@@ -17,7 +17,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from saiten_server.core.batch import BatchStatus, Counts, Failure
-from saiten_server.core.conversation import CODES, KIND_CODES, Conversation, FaultyTurns, list_faulty
+from saiten_server.core.conversation import FINDING_CODES, KIND_CODES, Conversation, FaultyTurns, list_faulty
 from saiten_server.core.dialogue import digest_context
 from saiten_server.core.errors import JudgeReplyInvalid
 from saiten_server.core.evaluation import (
@@ -362,7 +362,7 @@ def count_result(tally: Tally, figures: ResultFigures, count: float = 1) -> None
 
 def add_faulty(tally: Tally, faulty: FaultyTurns, count: float = 1) -> None:
     """Adds the findings of so many conversations that are alike."""
-    for code in (*CODES, *KIND_CODES):
+    for code in (*FINDING_CODES, *KIND_CODES):
         if (turns := faulty.turns_of(code)) is not None:
             if code not in tally.findings:
                 tally.findings[code] = FaultTally()

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, Header, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
-from saiten.core.messages import DEFAULT, Message
+from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.core.batch import Batch
 from saiten_server.core.errors import NotFound, StoreError, StreamLimitReached
 from saiten_server.core.sentences import LANGUAGE
@@ -235,7 +235,7 @@ async def follow(
 
 
 async def stream_events(
-    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn, language: str = DEFAULT
+    batch: Batch, find: Callable[[], Awaitable[Batch | None]], goes_on: GoesOn, language: str = DEFAULT_LANGUAGE
 ) -> AsyncIterator[bytes]:
     """The events from `batch` to its end, or as long as the stream goes on."""
     clock = asyncio.get_running_loop().time

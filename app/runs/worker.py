@@ -145,7 +145,7 @@ RENEWALS = 4  # renewals of a lease within its duration, so that a late or faile
 WATCH_SECONDS = 0.5
 """Between two checks whether a batch was cancelled or erased. Its calls have to end within a second."""
 
-STOP_SECONDS = 12.0
+WORKER_STOP_SECONDS = 12.0
 """How long candidates in progress may take to finish after a stop. A whole stop has to take less than 25 s."""
 
 HAND_BACK_SECONDS = 4.0
@@ -189,7 +189,7 @@ class BatchWorker:
     provider: ProviderRun | None = None
     grow: Callable[[str], Awaitable[bool]] | None = None
     chores: Sequence[Chore] = ()
-    stop_seconds: float = STOP_SECONDS
+    stop_seconds: float = WORKER_STOP_SECONDS
     hand_back_seconds: float = HAND_BACK_SECONDS
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 

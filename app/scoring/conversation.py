@@ -18,7 +18,7 @@ from saiten_server.core.conversation import (
     Conversation,
     Finding,
     PersonaValue,
-    Window,
+    TurnWindow,
     cut_windows,
     list_contexts,
     texts_of_conversation,
@@ -143,7 +143,7 @@ class ConversationSubject:
         return await helpers.work(answer_job, partial(write_job, *given), read_found, here)
 
     @cached_property
-    def windows(self) -> dict[Path, tuple[Window, ...]]:
+    def windows(self) -> dict[Path, tuple[TurnWindow, ...]]:
         """The windows of each language path in use."""
         return {path: cut_windows(one, self.window_tokens) for path, one in self.conversations.items()}
 
@@ -179,7 +179,7 @@ def settle_options(options: JudgeOptions) -> JudgeOptions:
 
 
 def plan_conversation(
-    windows: Sequence[Window],
+    windows: Sequence[TurnWindow],
     rubric: Rubric,
     language: str,
     options: JudgeOptions,
@@ -351,7 +351,7 @@ def count_at_once(subject: ConversationSubject) -> int:
 
 
 async def judge_windows(
-    subject: ConversationSubject, windows: Mapping[Path, Sequence[Window]], context: ScoringContext
+    subject: ConversationSubject, windows: Mapping[Path, Sequence[TurnWindow]], context: ScoringContext
 ) -> dict[Path, Judgement]:
     """The judgement of the whole on each of these paths, from one call per window."""
     options, scope = subject.request.judge, subject.scope

@@ -314,7 +314,7 @@ def show_error(
 EMPTY_ROWS = 3
 """Utterances that an empty form has room for."""
 
-SPEAKERS = ("A", "B")
+USUAL_SPEAKERS = ("A", "B")
 
 EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
     "ja": (
@@ -398,7 +398,7 @@ class AttemptDraft:
     def widen(self) -> AttemptDraft:
         """The same with room for one utterance more, likely by the speaker before the last."""
         names = [speaker for speaker, _ in self.context]
-        speaker = names[-2] if len(names) > 1 else SPEAKERS[len(names) % 2]
+        speaker = names[-2] if len(names) > 1 else USUAL_SPEAKERS[len(names) % 2]
         return replace(self, context=(*self.context, (speaker, "")))
 
 
@@ -446,5 +446,5 @@ def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Attempt
             chosen = next((each for each in rubrics if each.source_language == example), chosen)
         context, response = EXAMPLES[example]
         return AttemptDraft(rubric=chosen.id if chosen else "", context=context, response=response)
-    empty = tuple((SPEAKERS[number % 2], "") for number in range(EMPTY_ROWS))
+    empty = tuple((USUAL_SPEAKERS[number % 2], "") for number in range(EMPTY_ROWS))
     return AttemptDraft(rubric=chosen.id if chosen else "", context=empty)

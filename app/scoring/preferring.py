@@ -41,7 +41,7 @@ from saiten_server.core.model import digest
 from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.token_estimate import bound_tokens
-from saiten_server.judging.pair_prompt import NAMES, VERSION, Shown, compare_aspects, digest_wording
+from saiten_server.judging.pair_prompt import SIDE_NAMES, WORDING_VERSION, PromptedPair, compare_aspects, digest_wording
 from saiten_server.platform.helpers import Checkpoint, work_through
 from saiten_server.platform.tasks import run_together
 from saiten_server.providers.ports import Judgement, JudgingTask, Lane, RequestScope, Translated, Translator, Verdict
@@ -154,11 +154,11 @@ class PairCase:
         chosen = int(digest(sorted(self.digests.values())), 16) % 2
         return {chosen: both[chosen]}
 
-    def show(self, number: int) -> Shown:
+    def show(self, number: int) -> PromptedPair:
         """The two as an order shows them."""
         sides = [self.judged[side] for side in self.orders.get(number, SIDES)]
-        return Shown(
-            NAMES[number],
+        return PromptedPair(
+            SIDE_NAMES[number],
             self.aspects,
             dialogues=tuple(side for side in sides if isinstance(side, Dialogue)),
             conversations=tuple(side for side in sides if isinstance(side, Conversation)),
@@ -177,7 +177,7 @@ class PairCase:
         return [self.task(number, lane) for number in self.orders]
 
 
-def first_dialogue(shown: Shown) -> Dialogue:
+def first_dialogue(shown: PromptedPair) -> Dialogue:
     """The one that is shown first, as a dialogue."""
     if shown.dialogues:
         return shown.dialogues[0]
@@ -402,13 +402,13 @@ def measure_strength(shown: ShownOrder, verdict: Verdict) -> float | None:
     return lead if shown[0] == "first" else -lead
 
 
-NUMBERS: Mapping[Choice, int] = {"first": 1, "tie": 0, "second": -1}
+CHOICE_NUMBERS: Mapping[Choice, int] = {"first": 1, "tie": 0, "second": -1}
 
 
 def describe_preference(found: AspectPreference) -> AspectResult:
     """The preference as a rating from −1 for the second to 1 for the first, which runs count and search by."""
-    samples = tuple(None if one.verdict is None else NUMBERS[one.verdict] for one in found.orders)
-    rating = None if found.preference is None else NUMBERS[found.preference]
+    samples = tuple(None if one.verdict is None else CHOICE_NUMBERS[one.verdict] for one in found.orders)
+    rating = None if found.preference is None else CHOICE_NUMBERS[found.preference]
     missing = next((one.missing for one in found.orders if one.missing is not None), None)
     return AspectResult(
         rating=rating,
@@ -445,7 +445,7 @@ def sign_pair(case: PairCase, provenance: JudgeProvenance) -> dict[str, str]:
         wording = "ratings"
     else:
         screen = options.screens(case.rubric.version)
-        wording = f"{VERSION}/{digest_wording(case.rubric, case.language, case.show(0), screen=screen)[:12]}"
+        wording = f"{WORDING_VERSION}/{digest_wording(case.rubric, case.language, case.show(0), screen=screen)[:12]}"
     return {
         **signature.describe_rubric(__version__, case.rubric),
         "pairs": ",".join(aspect.id for aspect in case.aspects),

@@ -76,7 +76,7 @@ def read_explanation(evaluation: Evaluation) -> Explanation:
     )
 
 
-GONE = Message("evaluation-not-found")
+EVALUATION_GONE = Message("evaluation-not-found")
 
 
 async def ask_reasons(
@@ -88,7 +88,7 @@ async def ask_reasons(
     project: str = request.state.project
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
-        raise NotFound(GONE)
+        raise NotFound(EVALUATION_GONE)
     if record.evaluation.explained is not None or reasons_of(record.evaluation):
         return record.evaluation
     asked = plan_explanation(record, container.scoring.context.judge.kind)
@@ -106,5 +106,5 @@ async def ask_reasons(
     explained = read_explanation(found.evaluation)
     told = await container.scoring.evaluations.explain(project, evaluation_id, explained, tuple(scope.keys))
     if told is None:
-        raise NotFound(GONE)
+        raise NotFound(EVALUATION_GONE)
     return told

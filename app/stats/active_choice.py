@@ -26,7 +26,7 @@ from saiten_server.stats.sequences import spend
 from saiten_server.stats.shown_pairs import TIE, ShownPairs
 from saiten_server.stats.strengths import estimate_strengths
 
-Pair = tuple[int, int]
+SystemNumbers = tuple[int, int]
 """Two systems; of a resolved pair the better one first."""
 
 CHOICE_PENALTY = 0.5
@@ -47,12 +47,12 @@ class PairStanding:
     """What is known after a round, from 1: `resolved` of all rounds so far, and the pairs that are not."""
 
     round: int
-    resolved: frozenset[Pair]
-    unresolved: tuple[Pair, ...]
+    resolved: frozenset[SystemNumbers]
+    unresolved: tuple[SystemNumbers, ...]
 
 
 def take_stock(
-    pairs: ShownPairs, *, alpha: float = 0.05, number: int, before: frozenset[Pair] = frozenset()
+    pairs: ShownPairs, *, alpha: float = 0.05, number: int, before: frozenset[SystemNumbers] = frozenset()
 ) -> PairStanding:
     """Which pairs of systems are resolved after the round of this number, with those of the rounds `before`. Rounds are
     counted from 1, each once: a test that is not counted is not paid for."""
@@ -77,8 +77,13 @@ def plan_round(systems: int, judged: int) -> int:
 
 
 def allocate(
-    pairs: ShownPairs, unresolved: tuple[Pair, ...], available: Mapping[Pair, int], *, size: int, looks: int = 2
-) -> dict[Pair, int]:
+    pairs: ShownPairs,
+    unresolved: tuple[SystemNumbers, ...],
+    available: Mapping[SystemNumbers, int],
+    *,
+    size: int,
+    looks: int = 2,
+) -> dict[SystemNumbers, int]:
     """How many items of each pair of systems (the lower number first) to judge next, `size` in all where there are so
     many `available`. Each item is shown in so many `looks`."""
     left = {pair: count for pair, count in available.items() if count > 0}
@@ -119,7 +124,7 @@ def expect(pairs: ShownPairs) -> tuple[Floats, Floats]:
     return found.values, found.information + prior
 
 
-def list_contrasts(pairs: list[Pair], systems: int) -> Floats:
+def list_contrasts(pairs: list[SystemNumbers], systems: int) -> Floats:
     """A row of 1 and −1 for each pair, shape (pairs, systems)."""
     found = np.zeros((len(pairs), systems))
     rows: Integers = np.arange(len(pairs))

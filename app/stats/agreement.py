@@ -27,7 +27,7 @@ from saiten_server.stats.statistics import (
     refuse_wide,
 )
 
-MOST_LISTED = 200
+MOST_RATERS_LISTED = 200
 """Raters up to which a report lists each one's figure."""
 
 
@@ -48,7 +48,7 @@ class Agreement:
     few: int = 0
     constant: int = 0
     by_rater: Mapping[int, float | None] = field(default_factory=dict)
-    """Spearman by the rater's number, None if undefined; empty with more than `MOST_LISTED` raters."""
+    """Spearman by the rater's number, None if undefined; empty with more than `MOST_RATERS_LISTED` raters."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def compare_raters(rated: NamedRatings) -> Agreement:
     if not known.any():
         reason = Message("no-rater-shares-enough", least=FEWEST_CORRELATED)
         return Agreement(raters, 0, None, None, reason, few=few, constant=constant)
-    listed = np.flatnonzero(np.bincount(rated.rater)).tolist() if raters <= MOST_LISTED else []
+    listed = np.flatnonzero(np.bincount(rated.rater)).tolist() if raters <= MOST_RATERS_LISTED else []
     return Agreement(
         raters,
         int(known.sum()),

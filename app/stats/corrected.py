@@ -72,7 +72,14 @@ from saiten_server.stats.resampling import (
     join_errors,
     join_freedom,
 )
-from saiten_server.stats.severity import Contrast, Said, Severity, SideRatings, contrast_raters, measure_severity
+from saiten_server.stats.severity import (
+    Contrast,
+    IndividualRatings,
+    Severity,
+    SideRatings,
+    contrast_raters,
+    measure_severity,
+)
 from saiten_server.stats.statistics import refuse_many, settled_means
 
 FEWEST_RATED = FEWEST_SHARED
@@ -104,7 +111,7 @@ SPREAD_POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST_PAIRS = 20_000
 """Pairs of systems by aspects."""
 
-MOST_VALUES = 40_000_000
+MOST_CORRECTED_VALUES = 40_000_000
 """Items by aspects, of several systems by half their number as well: some seconds for each ten million."""
 
 MOST_RATED_LEVELS = 11
@@ -138,7 +145,7 @@ class CorrectedSample:
     ratings: Floats
     clusters: Integers
     weights: Floats | None = None
-    said: Said | None = None
+    said: IndividualRatings | None = None
     shares: Floats | None = None
 
     @property
@@ -833,7 +840,7 @@ def refuse_large(observations: Observations, aspects: int) -> None:
         raise InvalidRequest(Message("no-record-has-scores"), pointer="/scores_field")
     systems = len(observations.systems)
     refuse_many(systems, aspects, most=MOST_PAIRS)
-    if observations.units * aspects * max(1, systems // 2) > MOST_VALUES:
+    if observations.units * aspects * max(1, systems // 2) > MOST_CORRECTED_VALUES:
         raise InvalidRequest(
             Message(
                 "corrected-most",
@@ -887,12 +894,12 @@ def split_systems(
     return found
 
 
-def list_said(observations: Observations, column: Floats) -> Said | None:
+def list_said(observations: Observations, column: Floats) -> IndividualRatings | None:
     """The ratings of the column one by one, by unit; None where no rater is named."""
     rows = np.flatnonzero(~np.isnan(column))
     if not np.any(observations.rater[rows] >= 0):
         return None
-    return Said(observations.unit[rows], observations.rater[rows], column[rows])
+    return IndividualRatings(observations.unit[rows], observations.rater[rows], column[rows])
 
 
 def list_levels(column: Floats) -> list[float]:

@@ -65,7 +65,7 @@ LEAST_VARIANCE = 1e-6
 """Where every item must agree, a figure still varies by rounding."""
 
 LARGE = 1e9
-LARGEST = 0.9999
+LARGEST_CORRELATION = 0.9999
 """The largest correlation that has a place on Fisher's scale; that of 1 is infinitely far away."""
 
 LEAST_APART = 1e-18
@@ -410,7 +410,7 @@ def compare_estimates(one: CorrelationEstimate, other: CorrelationEstimate) -> D
         return Difference(difference, (difference, difference), 1.0)
     shared = float(sums[0] @ sums[1]) / scale if scale else 0.0
     (low, value, high), (least, against, most) = (
-        np.arctanh(np.clip([found[0], each.value, found[1]], -LARGEST, LARGEST)).tolist()
+        np.arctanh(np.clip([found[0], each.value, found[1]], -LARGEST_CORRELATION, LARGEST_CORRELATION)).tolist()
         for each, found in ((one, ends), (other, others))
     )
     below = join_errors(value - low, most - against, shared)

@@ -176,7 +176,7 @@ def judge_prediction(predicted: Floats, y: Floats, name: str, undefined: dict[st
 
 GREATEST = 50.0
 WEIGHT_STEP = 0.5
-DEFAULT = 10.0
+DEFAULT_WEIGHT = 10.0
 WEIGHTS = np.arange(0, GREATEST + WEIGHT_STEP, WEIGHT_STEP)
 NEGLIGIBLE = 1e-9
 """A correlation that is better by no more than this is not better: of equals, the smallest weight is chosen."""
@@ -237,7 +237,7 @@ def fit_blend(
         interval=interval,
         correlation=None if reason else nested(curves),
         unblended=at_weight(curves, 0.0, "unblended", undefined),
-        default=at_weight(curves, DEFAULT, "default", undefined),
+        default=at_weight(curves, DEFAULT_WEIGHT, "default", undefined),
         tried=(0.0, GREATEST),
         resamples=resamples,
         notes=(*([thinned] if kept < held else []), *find_notes(curves, weight, interval)),

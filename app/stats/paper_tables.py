@@ -25,7 +25,7 @@ from saiten_server.stats.statistics import settled_means
 TableName = Literal["systems", "aspects", "raters", "scorers"]
 TABLES: tuple[TableName, ...] = ("systems", "aspects", "raters", "scorers")
 
-MOST_SYSTEMS = 500
+MOST_TABLE_SYSTEMS = 500
 MOST_LISTED_LEVELS = 7
 """Levels up to which they stand beside an aspect's name."""
 
@@ -102,8 +102,8 @@ def tabulate_systems(observations: Observations, aspect: str | None, match: Mapp
     wanted = aspect or (next(iter(found)) if len(found) == 1 else None)
     if wanted is None or wanted not in found:
         raise InvalidRequest(Message("table-aspect-missing", names=", ".join(map(clip, found))), pointer="/aspect")
-    if len(observations.systems) > MOST_SYSTEMS:
-        raise InvalidRequest(Message("table-systems-most", count=len(observations.systems), most=MOST_SYSTEMS))
+    if len(observations.systems) > MOST_TABLE_SYSTEMS:
+        raise InvalidRequest(Message("table-systems-most", count=len(observations.systems), most=MOST_TABLE_SYSTEMS))
     people = settled_means(observations, observations.ratings[wanted])
     columns = {f"human {wanted}": people, **found[wanted]}
     group, systems = observations.unit_system, len(observations.systems)

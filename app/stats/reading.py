@@ -36,7 +36,7 @@ from saiten_server.core.validation import LARGEST, MARK, Unfit, check_number, cl
 from saiten_server.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
 from saiten_server.stats.record_columns import (
     ITEM_NUMBERS,
-    NAMES,
+    NAME_FIELDS,
     Given,
     RecordColumns,
     RecordField,
@@ -51,8 +51,8 @@ Columns = dict[str, NumberColumn]
 Read = TypeVar("Read")
 """What a reader makes of all records."""
 
-NUMBERS = {float, int}
-PLAIN_FIELDS = {*NAMES, *ITEM_NUMBERS}
+NUMBER_TYPES = {float, int}
+PLAIN_FIELDS = {*NAME_FIELDS, *ITEM_NUMBERS}
 
 MOST_LINE = 2**20
 """Bytes of a line, that is of one record."""
@@ -61,7 +61,7 @@ LONG_LINE = Message("line-bytes-most", most=MOST_LINE)
 ONE_BY_ONE = Message("read-one-by-one")
 
 MOST_LABELS = 10_000
-MOST_COLUMNS = 500
+MOST_TABLE_COLUMNS = 500
 """Of a table."""
 
 ROWS_AT_ONCE = 1_000
@@ -179,8 +179,8 @@ class ObservationReader(RecordReader[Observations]):
         self._score_scales = self._scales if scale_scores else {}
         self._bounds = bounds or ReadingLimits(MOST_READ_RATINGS, MOST_CELLS)
         self.by_scorer = by_scorer
-        self._known = {field: defaultdict[str, int](count().__next__) for field in NAMES}
-        self._numbers = {field: array("q") for field in NAMES}
+        self._known = {field: defaultdict[str, int](count().__next__) for field in NAME_FIELDS}
+        self._numbers = {field: array("q") for field in NAME_FIELDS}
         self._line = array("q")
         self._ratings: Columns = {}
         self._scores: Columns = {}
@@ -412,7 +412,7 @@ class ObservationReader(RecordReader[Observations]):
             if aspect not in columns:
                 self.check_aspect(aspect)
             if value is not None:
-                if type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
+                if type(value) not in NUMBER_TYPES or not -LARGEST <= value <= LARGEST:
                     check_number(value, aspect)
                 if aspect in scales and not scales[aspect][0] <= value <= scales[aspect][1]:
                     low, high = scales[aspect]
@@ -564,7 +564,7 @@ def are_plain(records: Sequence[Any], lines: Sequence[bytes]) -> bool:
         types = {*map(type, level)}
         objects = level if types == {dict} else [part for part in level if type(part) is dict]
         lists = [part for part in level if type(part) is list] if list in types else []
-        numbers = level if types <= NUMBERS else [part for part in level if type(part) in NUMBERS]
+        numbers = level if types <= NUMBER_TYPES else [part for part in level if type(part) in NUMBER_TYPES]
         if numbers and not -MOST_PASSED < min(numbers) <= max(numbers) < MOST_PASSED:
             return False
         members += sum(map(len, objects))
@@ -647,9 +647,9 @@ def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, Message]]) -> I
 
 def read_header(row: list[str], reader: ObservationReader, line: int) -> list[RecordField]:
     """Where each cell of the rows below goes; raises InvalidLines, since no row can be read without it."""
-    if len(row) > MOST_COLUMNS:
+    if len(row) > MOST_TABLE_COLUMNS:
         raise InvalidLines(
-            [(line, Message("header-columns-most", count=len(row), maximum=MOST_COLUMNS))], noun=reader.noun
+            [(line, Message("header-columns-most", count=len(row), maximum=MOST_TABLE_COLUMNS))], noun=reader.noun
         )
     names = [cell.strip() for cell in row]
     faults = list(header_faults(names))

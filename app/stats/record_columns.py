@@ -24,7 +24,7 @@ RecordField = tuple[str, str | None]
 
 Given = Mapping[str, float | None]
 
-NAMES = ("system", "item", "rater", "dialogue")
+NAME_FIELDS = ("system", "item", "rater", "dialogue")
 ITEM_NUMBERS = ("similarity", "probability")
 """Fields of a record that hold one number of the item."""
 
@@ -55,10 +55,10 @@ def columns_of_cells(cells: Mapping[RecordField, Sequence[str]], lines: Sequence
     numbers = dict[RecordField, Numbers]()
     for (field, aspect), texts in cells.items():
         distinct = {*texts}
-        if field not in NAMES and (aspect is not None or distinct != {""}):
+        if field not in NAME_FIELDS and (aspect is not None or distinct != {""}):
             known = {text: number_of(text, aspect or field) if text else nan for text in distinct}
             numbers[field, aspect] = Numbers(np.array([*map(known.__getitem__, texts)]), lines)
-    return RecordColumns(lines, {field: cells[field, None] for field in NAMES if (field, None) in cells}, numbers)
+    return RecordColumns(lines, {field: cells[field, None] for field in NAME_FIELDS if (field, None) in cells}, numbers)
 
 
 def columns_of_records(
@@ -77,7 +77,9 @@ def columns_of_records(
         values = [record.get(field) for record in records]
         if any(value is not None for value in values):
             numbers[field, None] = Numbers(convert(values), lines)
-    return RecordColumns(lines, {field: list_names(records, field) for field in NAMES if field in fields}, numbers)
+    return RecordColumns(
+        lines, {field: list_names(records, field) for field in NAME_FIELDS if field in fields}, numbers
+    )
 
 
 def list_names(records: Sequence[dict[str, Any]], field: str) -> list[str]:

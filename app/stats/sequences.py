@@ -24,11 +24,10 @@ from scipy.special import stdtrit
 from saiten_server.stats.change_points import estimate_noise
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.resampling import count_freedom
+from saiten_server.stats.statistics import POWER
 
 NOISE_CHANCE = 0.15
 """How often the bound of the noise lies below it."""
-
-POWER = 0.8
 
 
 @dataclass(frozen=True)

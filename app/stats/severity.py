@@ -34,7 +34,7 @@ UNDETERMINED = 1e-9
 
 
 @dataclass(frozen=True)
-class Said:
+class IndividualRatings:
     """Ratings one by one, all of shape (n,): the rated item's place in its sample, the rater's number, negative for one
     without a name, and the value. Numbers of raters are shared by all samples."""
 
@@ -47,16 +47,16 @@ class Said:
         """The numbers of the raters who have a name, ascending."""
         return np.unique(self.rater[self.rater >= 0])
 
-    def by(self, raters: Integers) -> Said:
+    def by(self, raters: Integers) -> IndividualRatings:
         """The ratings by these raters."""
         kept = np.isin(self.rater, raters)
-        return Said(self.item[kept], self.rater[kept], self.value[kept])
+        return IndividualRatings(self.item[kept], self.rater[kept], self.value[kept])
 
-    def within(self, kept: Mask) -> Said:
+    def within(self, kept: Mask) -> IndividualRatings:
         """The ratings of the items that are `kept`, shape (items,), with these items' places among them."""
         place = np.cumsum(kept) - 1
         held = kept[self.item]
-        return Said(place[self.item[held]], self.rater[held], self.value[held])
+        return IndividualRatings(place[self.item[held]], self.rater[held], self.value[held])
 
     def weigh(self, weights: Floats | None) -> Floats:
         """What each rating weighs, an item's together as much as the item, and items 1 on average; shape (n,)."""
@@ -85,7 +85,9 @@ class Severity(NamedTuple):
         return max(0.0, self.variance - self.noise)
 
 
-def measure_severity(said: Said, scores: Floats, clusters: Integers, weights: Floats | None, weight: float) -> Severity:
+def measure_severity(
+    said: IndividualRatings, scores: Floats, clusters: Integers, weights: Floats | None, weight: float
+) -> Severity:
     """Of the mean of people's ratings less `weight` times the judge's `scores`, by two raters or more; ratings without
     a name count as one rater's. `scores`, `clusters` and `weights` have shape (items,)."""
     own = said.weigh(weights)
@@ -131,7 +133,7 @@ class Contrast(NamedTuple):
 class SideRatings(NamedTuple):
     """What one side brings to a contrast; all but `said` of shape (items,)."""
 
-    said: Said
+    said: IndividualRatings
     scores: Floats
     clusters: Integers
     weights: Floats | None
@@ -219,12 +221,12 @@ class Basis(NamedTuple):
         return max(1.0, trace**2 / squares) if squares > 0 else 1.0
 
 
-FEWEST_CLUSTERS = 8
+FEWEST_DIALOGUES = 8
 """Dialogues below which there is no interval."""
 FEWEST_OF_EACH = 3
 """Dialogues with the fault, and without it, below which there is none either."""
 
-TOO_FEW = Message("fewer-dialogues", least=FEWEST_CLUSTERS)
+TOO_FEW = Message("fewer-dialogues", least=FEWEST_DIALOGUES)
 FEW_WITH = Message("fewer-dialogues-with-fault", least=FEWEST_OF_EACH)
 FEW_WITHOUT = Message("fewer-dialogues-without-fault", least=FEWEST_OF_EACH)
 NONE_WITHOUT = Message("every-conversation-has-fault")
@@ -264,7 +266,7 @@ def weigh_fault(
     units, places = np.unique(clusters, return_inverse=True)
     without, with_fault = (len(np.unique(clusters[group])) for group in (~has, has))
     found = Priority(share, effect, share * effect, None, None)
-    lacks = ((len(units) < FEWEST_CLUSTERS, TOO_FEW), (with_fault < FEWEST_OF_EACH, FEW_WITH))
+    lacks = ((len(units) < FEWEST_DIALOGUES, TOO_FEW), (with_fault < FEWEST_OF_EACH, FEW_WITH))
     for lacking, reason in (*lacks, (without < FEWEST_OF_EACH, FEW_WITHOUT)):
         if lacking:
             return Priority(share, effect, found.weight, None, reason)

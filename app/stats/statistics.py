@@ -205,7 +205,7 @@ CELLS = 2_000_000
 SPARSE_ABOVE = 32
 """Systems above which products of their counts are taken as of sparse matrices."""
 
-MOST_SYSTEMS = 300
+MOST_COMPARED_SYSTEMS = 300
 MOST_PAIRS = 200_000
 """Pairs of systems by aspects: each is a row of the report."""
 
@@ -256,8 +256,8 @@ class PairTests:
 
 def refuse_many(systems: int, aspects: int, *, most: int = MOST_PAIRS) -> None:
     """Raises InvalidRequest where so many systems, or pairs of them by so many aspects, are beyond a report."""
-    if systems > MOST_SYSTEMS:
-        raise InvalidRequest(Message("systems-compared-most", systems=systems, maximum=MOST_SYSTEMS))
+    if systems > MOST_COMPARED_SYSTEMS:
+        raise InvalidRequest(Message("systems-compared-most", systems=systems, maximum=MOST_COMPARED_SYSTEMS))
     pairs = systems * (systems - 1) // 2 * aspects
     if pairs > most:
         raise InvalidRequest(Message("pairs-compared-most", systems=systems, aspects=aspects, pairs=pairs, most=most))

@@ -40,7 +40,7 @@ def begins_one(listed: str) -> str:
 
 
 @dataclass(frozen=True)
-class Words:
+class Exemptions:
     """The patterns of one language that decide when a rule does not apply."""
 
     formulas: re.Pattern[str]
@@ -56,10 +56,10 @@ class Words:
 
 
 @cache
-def words_for(language: str) -> Words:
+def words_for(language: str) -> Exemptions:
     """The patterns of ja or ko."""
     lists = load()[language]
-    return Words(**{name: re.compile(any_of(lists[name])) for name in Words.__dataclass_fields__})
+    return Exemptions(**{name: re.compile(any_of(lists[name])) for name in Exemptions.__dataclass_fields__})
 
 
 def quote(text: str) -> str:

@@ -19,7 +19,7 @@ from saiten.core.messages import Message
 from saiten.core.plain_text import cut_mark_runs
 from saiten_server.core.conversation import Conversation, Finding
 from saiten_server.core.speech import PolitenessLevel, Register, Sign, combine_signs
-from saiten_server.text.fact_patterns import Words, quote, words_for
+from saiten_server.text.fact_patterns import Exemptions, quote, words_for
 from saiten_server.text.facts import FactBook, fault
 from saiten_server.text.japanese import JapaneseRegister
 from saiten_server.text.korean import read_korean_level, read_korean_signs
@@ -58,7 +58,7 @@ def find_faults(conversation: Conversation, language: str | None = None) -> tupl
     language = language or language_of(conversation)
     if language not in FEWEST_LETTERS:
         return ()
-    return tuple(Reading(language, conversation).findings())
+    return tuple(FaultSearch(language, conversation).findings())
 
 
 def language_of(conversation: Conversation) -> str | None:
@@ -116,13 +116,13 @@ class SystemTurn:
     values: tuple[str, ...]
 
 
-class Reading:
+class FaultSearch:
     """One pass over a conversation."""
 
     def __init__(self, language: str, conversation: Conversation) -> None:
         self.language = language
         self.turns = conversation.turns
-        self.words: Words = words_for(language)
+        self.words: Exemptions = words_for(language)
         self.habits: dict[str, Habits] = {}
         self.said: dict[str, list[SystemTurn]] = {}
         self.asked: list[str] = []  # The user's turns

@@ -18,7 +18,7 @@ from saiten.core.plain_text import cut_mark_runs
 from saiten_server.core.speech import Misuse, Register, Sign, combine_signs
 from saiten_server.text.passages import Sentence, open_passage, split_sentences, words_of
 
-READ = 8  # Fields of a token that are read, from the first; UniDic has 26
+FIELDS_READ = 8  # Fields of a token that are read, from the first; UniDic has 26
 MOST_WORDS = 4096  # Tokens that are remembered, in about 3 MB
 # One line per token: its surface, its fields and, where the dictionary does not have it, a mark
 LINES = r'-O "" -F "%m\\t%H\\n" -U "%m\\t%H\\t?\\n" -E ""'
@@ -67,7 +67,7 @@ class JapaneseTagger:
 def read_token(line: str) -> JapaneseToken:
     """The token of a line. Few words make up most of any text."""
     surface, fields, *unknown = line.split("\t")
-    pos1, pos2, pos3, _, _, form, *rest = next(csv.reader([fields]))[:READ]
+    pos1, pos2, pos3, _, _, form, *rest = next(csv.reader([fields]))[:FIELDS_READ]
     lemma = (rest[-1] if rest else None) or surface
     return JapaneseToken(surface, pos1, pos2 or "*", pos3, form or "*", lemma.split("-")[0], bool(unknown))
 

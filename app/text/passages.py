@@ -12,7 +12,7 @@ MOST_SENTENCES = 32  # Sentences of a text that are looked at
 DEEPEST = 8  # Nested quotations that are tracked at most
 
 # Addresses, mentions, hashtags in Latin letters, and code: they belong to no language
-NAMES = re.compile(
+NO_LANGUAGE = re.compile(
     r"https?://[!-~]+|www\.[!-~]+|(?<![\w.+-])[\w.+-]{1,64}@[\w.-]{1,64}|[@#][\w.]{1,64}|`[^`\n]{1,400}`", re.ASCII
 )
 QUOTES = {"「": "」", "『": "』", "“": "”", "‘": "’", "《": "》", "〈": "〉", "«": "»", '"': '"', "'": "'"}
@@ -65,7 +65,7 @@ def open_passage(text: str, longest: int = MOST_PASSAGE_CHARACTERS) -> str:
     if len(text) > longest:
         end = max(map(text[:longest].rfind, "。.!?！？\n"))
         text = text[: end + 1] if end > 0 else text[:longest]
-    return NAMES.sub(" ", text)
+    return NO_LANGUAGE.sub(" ", text)
 
 
 def drop_quotations(text: str, stand_in: str) -> str:

@@ -25,7 +25,7 @@ RARE_FROM = 0x989F
 LONGEST_WITHOUT_KANA = 16
 
 
-NAMES = {
+LANGUAGE_NAMES = {
     "ja": Message("language-japanese"),
     "ko": Message("language-korean"),
     "zh": Message("language-chinese"),
@@ -35,7 +35,7 @@ NAMES = {
 
 def name_language(language: str) -> Message:
     """What a text in the language is called; its script is all that tells English."""
-    return NAMES.get(language, Message("script-other"))
+    return LANGUAGE_NAMES.get(language, Message("script-other"))
 
 
 def can_write(encoding: str, character: str) -> bool:

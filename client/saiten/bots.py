@@ -33,13 +33,13 @@ Utterance = Mapping[str, str]
 TIMEOUT_SECONDS = 60.0
 RETRIES = 2
 FIRST_PAUSE_SECONDS = 0.5
-MOST_BYTES = 1 << 20
+MOST_REPLY_BYTES = 1 << 20
 """A longer reply is not read to its end."""
 
 MOST_CHARACTERS = 8000
 """What the service takes for a response."""
 
-STOP_SECONDS = 2.0
+BOT_STOP_SECONDS = 2.0
 """How long a process may take to end once its input is closed."""
 
 LATE_SECONDS = 0.001
@@ -58,7 +58,7 @@ REPLY = "response"
 
 PLACEHOLDER = re.compile(r"\{\{(id|conversation|last|context|messages)\}\}")
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+REFUSED_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 """Controls and halves of characters, which the service refuses."""
 
 BLANK = re.compile(r"[\s\u200b-\u200f\u2060\ufeff]*")
@@ -84,7 +84,7 @@ class BotFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Turn:
+class BotTurn:
     """What the bot is to answer: the last utterance of `context`, oldest first. Who spoke last is the user."""
 
     context: Sequence[Utterance]
@@ -105,17 +105,17 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Said:
+class BotReply:
     """What the bot answered, and after how many milliseconds; pauses between attempts are not counted."""
 
     text: str
     latency_ms: float
 
 
-class Conversation(Protocol):
+class BotConversation(Protocol):
     """Turns of one conversation, one after the other."""
 
-    async def answer(self, turn: Turn) -> Said:
+    async def answer(self, turn: BotTurn) -> BotReply:
         """What the bot says to it. Raises BotFailed, and BotUnusable."""
         ...
 
@@ -125,11 +125,11 @@ class Bot(Protocol):
 
     name: str
 
-    def payload(self, turn: Turn) -> bytes:
+    def payload(self, turn: BotTurn) -> bytes:
         """What the bot will be sent for the turn."""
         ...
 
-    def converse(self) -> AbstractAsyncContextManager[Conversation]:
+    def converse(self) -> AbstractAsyncContextManager[BotConversation]:
         """A new conversation; several may be open at once."""
         ...
 
@@ -156,7 +156,7 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     return PLACEHOLDER.sub(write, template)
 
 
-def write_payload(template: Any, turn: Turn) -> bytes:
+def write_payload(template: Any, turn: BotTurn) -> bytes:
     """The filled template as JSON on one line."""
     return json.dumps(fill(template, turn.values()), ensure_ascii=False).encode("utf-8", "replace")
 
@@ -194,7 +194,7 @@ def find_reply(body: bytes, path: str, advice: str = "") -> str:
 def check_text(text: str) -> str:
     """The text, which the service takes for a response, with plain line ends; raises BotFailed."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if found := REFUSED.search(text):
+    if found := REFUSED_CHARACTERS.search(text):
         character = f"U+{ord(found[0]):04X}"
         raise BotFailed("reply-invalid", tell("the reply holds a character that is no text ({name})", name=character))
     if BLANK.fullmatch(text):
@@ -264,14 +264,14 @@ class HttpBot:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def payload(self, turn: Turn) -> bytes:
+    def payload(self, turn: BotTurn) -> bytes:
         return write_payload(self._template, turn)
 
     @asynccontextmanager
-    async def converse(self) -> AsyncIterator[Conversation]:
+    async def converse(self) -> AsyncIterator[BotConversation]:
         yield self
 
-    async def answer(self, turn: Turn) -> Said:
+    async def answer(self, turn: BotTurn) -> BotReply:
         """What the bot says to it. Raises BotFailed."""
         body = self.payload(turn)
         attempt = 0
@@ -285,7 +285,7 @@ class HttpBot:
                 await self._sleep(max(failure.pause, growing))
                 attempt += 1
 
-    async def _ask(self, body: bytes) -> Said:
+    async def _ask(self, body: bytes) -> BotReply:
         """One attempt."""
         begun = time.perf_counter()
         try:
@@ -305,8 +305,8 @@ class HttpBot:
             told = tell("the bot answered {status}: {body}", status=status, body=quote(received))
             raise BotFailed(f"status-{status}", told, pause=pause)
         if response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/plain":
-            return Said(check_text(decode(received)), latency_ms)
-        return Said(find_reply(received, self._reply), latency_ms)
+            return BotReply(check_text(decode(received)), latency_ms)
+        return BotReply(find_reply(received, self._reply), latency_ms)
 
 
 async def read_body(response: httpx.Response) -> bytes:
@@ -314,8 +314,10 @@ async def read_body(response: httpx.Response) -> bytes:
     received = bytearray()
     async for piece in response.aiter_bytes():
         received += piece
-        if len(received) > MOST_BYTES:
-            raise BotFailed("reply-too-long", tell("the reply has more than {maximum:,} bytes", maximum=MOST_BYTES))
+        if len(received) > MOST_REPLY_BYTES:
+            raise BotFailed(
+                "reply-too-long", tell("the reply has more than {maximum:,} bytes", maximum=MOST_REPLY_BYTES)
+            )
     return bytes(received)
 
 
@@ -368,13 +370,13 @@ class ProcessBot:
         while self._idle:
             await self._idle.pop().end()
 
-    def payload(self, turn: Turn) -> bytes:
+    def payload(self, turn: BotTurn) -> bytes:
         if self._plain:
             return " ".join(turn.context[-1]["text"].split()).encode("utf-8", "replace")
         return write_payload(self._template, turn)
 
     @asynccontextmanager
-    async def converse(self) -> AsyncIterator[Conversation]:
+    async def converse(self) -> AsyncIterator[BotConversation]:
         conversation = ProcessConversation(self, self._idle.pop() if self._idle else None)
         try:
             yield conversation
@@ -395,7 +397,7 @@ class ProcessBot:
                 )
             ) from None
 
-    async def ask(self, process: LineProcess, turn: Turn) -> Said:
+    async def ask(self, process: LineProcess, turn: BotTurn) -> BotReply:
         """One turn. Raises BotFailed, after which the process is of no use."""
         begun = time.perf_counter()
         try:
@@ -409,13 +411,13 @@ class ProcessBot:
         latency_ms = 1000 * (time.perf_counter() - begun)
         before, process.last_id = process.last_id, turn.id
         if self._plain:
-            return Said(check_text(decode(line)), latency_ms)
+            return BotReply(check_text(decode(line)), latency_ms)
         if before and before != turn.id and id_of(line) == before:
             raise BotFailed(
                 "reply-of-another",
                 tell("the reply is that of item {item!r}: more than one line a turn?", item=before[:64]),
             )
-        return Said(find_reply(line, self._reply, tell("; if it answers lines of text, add --plain")), latency_ms)
+        return BotReply(find_reply(line, self._reply, tell("; if it answers lines of text, add --plain")), latency_ms)
 
 
 def id_of(line: bytes) -> str | None:
@@ -435,7 +437,7 @@ class ProcessConversation:
     bot: ProcessBot
     process: LineProcess | None
 
-    async def answer(self, turn: Turn) -> Said:
+    async def answer(self, turn: BotTurn) -> BotReply:
         if self.process is not None and not await self.process.is_ready():
             await self._drop()
         process = self.process = self.process or await self.bot.start()
@@ -490,10 +492,10 @@ class LineProcess:
             source.write(line + b"\n")
             await source.drain()
         while b"\n" not in self.pending:
-            if len(self.pending) > MOST_BYTES:
+            if len(self.pending) > MOST_REPLY_BYTES:
                 raise BotFailed(
                     "reply-too-long",
-                    tell("the reply has more than {maximum:,} bytes without a line's end", maximum=MOST_BYTES),
+                    tell("the reply has more than {maximum:,} bytes without a line's end", maximum=MOST_REPLY_BYTES),
                 )
             piece = await target.read(1 << 16)
             if not piece:
@@ -524,7 +526,7 @@ class LineProcess:
         if self.process.stdin is not None:
             self.process.stdin.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
+            await asyncio.wait_for(self.process.wait(), BOT_STOP_SECONDS)
         await self.kill()
 
     async def kill(self) -> None:

@@ -19,6 +19,7 @@ from saiten.core import language
 from saiten.core.addresses import is_http_url
 from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable, SignatureMismatch
 from saiten.core.language import tell
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.waiting import WaitingTransport, is_final, read_object
 
 JSON = "application/json"
@@ -412,7 +413,7 @@ def open_transport(url: str) -> httpx.AsyncHTTPTransport:
 def prefer_language() -> dict[str, str]:
     """The header that asks for messages in the command's language; none from the library, which speaks English."""
     chosen = language.language
-    return {} if chosen == language.DEFAULT else {"Accept-Language": f"{chosen}, en;q=0.5"}
+    return {} if chosen == DEFAULT_LANGUAGE else {"Accept-Language": f"{chosen}, en;q=0.5"}
 
 
 def authorize(api_key: str) -> dict[str, str]:

@@ -14,10 +14,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-STOP_SECONDS = 10.0
+INTERRUPT_SECONDS = 10.0
 """How long a call that is interrupted may take to end, as to pause its batch."""
 
-AT_ONCE = 256
+VALUES_AT_ONCE = 256
 """Values that an iteration brings from one thread to the other at a time: each time takes about 0.1 ms."""
 
 
@@ -65,7 +65,7 @@ class BackgroundLoop:
         except BaseException as error:
             if not future.done():
                 future.cancel()
-                ended.wait(STOP_SECONDS)
+                ended.wait(INTERRUPT_SECONDS)
             elif isinstance(error, concurrent.futures.CancelledError):
                 raise (exits[0] if exits else ClientClosed("this client was closed during the call")) from None
             raise
@@ -142,7 +142,7 @@ async def end_with(last: Coroutine[Any, Any, None]) -> None:
     for task in others:
         task.cancel()
     if others:
-        await asyncio.wait(others, timeout=STOP_SECONDS)
+        await asyncio.wait(others, timeout=INTERRUPT_SECONDS)
     await last
 
 
@@ -165,7 +165,7 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
 
 
 def iterating(
-    method: Callable[Concatenate[Any, P], AsyncGenerator[T, None]], at_once: int = AT_ONCE
+    method: Callable[Concatenate[Any, P], AsyncGenerator[T, None]], at_once: int = VALUES_AT_ONCE
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
     """The method of a Blocking that iterates over the values of this one."""
 

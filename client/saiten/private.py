@@ -22,7 +22,7 @@ STOP_SECONDS = 30.0
 """A service that is stopped finishes its work in progress first."""
 
 
-class Process(Protocol):
+class ChildProcess(Protocol):
     """The part of `subprocess.Popen` that is used here."""
 
     def wait(self, timeout: float | None = None) -> int: ...
@@ -82,7 +82,7 @@ def require_server(
         raise ServerMissing(why) from None
 
 
-def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> Process:
+def launch(environment: Mapping[str, str], control: int, announcement: int, *, quiet: bool) -> ChildProcess:
     """Starts the server, isolated (`-I`), so that a folder `app` of the user is not imported instead."""
     return subprocess.Popen(  # noqa: S603 - this interpreter, with fixed arguments
         [sys.executable, "-I", "-m", "saiten_server", "serve", "--private", f"{control},{announcement}"],
@@ -117,7 +117,7 @@ def read_announcement(descriptor: int, seconds: float) -> dict[str, Any]:
     return answer
 
 
-def stop(process: Process) -> None:
+def stop(process: ChildProcess) -> None:
     """Waits for the end of a service whose pipe is closed; ends it by force where it takes too long."""
     try:
         process.wait(timeout=STOP_SECONDS)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from saiten.bots import Bot, Said, Turn
+from saiten.bots import Bot, BotReply, BotTurn
 from saiten.core.errors import SaitenError
 from saiten.core.language import tell
 
@@ -59,9 +59,9 @@ class ReplyCache:
     def _failure(self, error: sqlite3.Error) -> CacheUnusable:
         return CacheUnusable(f"--cache {self._path}: {error}")
 
-    def find(self, digests: Sequence[bytes]) -> dict[bytes, Said]:
+    def find(self, digests: Sequence[bytes]) -> dict[bytes, BotReply]:
         """The replies that are kept."""
-        found: dict[bytes, Said] = {}
+        found: dict[bytes, BotReply] = {}
         try:
             with self._lock:
                 for start in range(0, len(digests), ASKED_AT_ONCE):
@@ -71,12 +71,12 @@ class ReplyCache:
                         f"SELECT digest, text, latency_ms FROM replies WHERE digest IN ({marks})",  # noqa: S608
                         some,
                     )
-                    found.update((digest, Said(text, latency_ms)) for digest, text, latency_ms in rows)
+                    found.update((digest, BotReply(text, latency_ms)) for digest, text, latency_ms in rows)
         except sqlite3.Error as error:
             raise self._failure(error) from None
         return found
 
-    def keep(self, digest: bytes, said: Said) -> None:
+    def keep(self, digest: bytes, said: BotReply) -> None:
         """Stores a reply; what another run stored meanwhile is replaced."""
         try:
             with self._lock:
@@ -92,6 +92,6 @@ class ReplyCache:
             self._file.close()
 
 
-def digest_of(bot: Bot, turn: Turn) -> bytes:
+def digest_of(bot: Bot, turn: BotTurn) -> bytes:
     """What a reply is kept under: the bot's name, and all that it is sent."""
     return sha256(bot.name.encode("utf-8", "replace") + b"\0" + bot.payload(turn)).digest()

@@ -18,13 +18,13 @@ from typing import Any, Protocol
 
 import httpx
 
-from saiten.bots import Bot, BotFailed, Turn, check_text, decode, quote, read_body
+from saiten.bots import Bot, BotFailed, BotTurn, check_text, decode, quote, read_body
 from saiten.connection import wished_pause
 from saiten.core.errors import SaitenError
 from saiten.core.language import tell
 
 PERSONAS = Path(__file__).parent / "personas"
-LANGUAGES = ("ja", "ko")
+USER_LANGUAGES = ("ja", "ko")
 SPEAKERS = {"ja": ("ユーザー", "システム"), "ko": ("사용자", "시스템")}
 """The names of user and system in a conversation."""
 
@@ -40,7 +40,7 @@ MODEL_RETRIES = 3
 MODEL_TOKENS, THINKING_TOKENS = 300, 4096
 """Of a reply, and of what a model that takes `max_completion_tokens` alone may think before it."""
 
-REFUSED = re.compile(r"(?<!\w)(?:temperature|seed|max_tokens|max_completion_tokens)(?!\w)")
+REFUSED_OPTION = re.compile(r"(?<!\w)(?:temperature|seed|max_tokens|max_completion_tokens)(?!\w)")
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 FIRST_PAUSE_SECONDS = 1.0
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -239,7 +239,7 @@ def find_refused(message: str, body: Mapping[str, Any]) -> str | None:
     name `max_tokens` where the conversation is too long."""
     if TOO_LONG.search(message):
         return None
-    return next((name for name in REFUSED.findall(message) if name in body), None)
+    return next((name for name in REFUSED_OPTION.findall(message) if name in body), None)
 
 
 async def simulate(bot: Bot, user: User, told: Simulated, turns: int) -> None:
@@ -256,7 +256,7 @@ async def simulate(bot: Bot, user: User, told: Simulated, turns: int) -> None:
                 text = await user.say(told, last=number == exchanges - 1 and number > 0)
                 told.turns.append({"speaker": own, "role": "user", "text": text})
                 context = [{"speaker": turn["speaker"], "text": turn["text"]} for turn in told.turns]
-                said = await conversation.answer(Turn(context, f"{told.id}-{number + 1}", told.id))
+                said = await conversation.answer(BotTurn(context, f"{told.id}-{number + 1}", told.id))
             except BotFailed as failure:
                 told.failure = failure
                 return

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from saiten.commands.assertions import Answer, Assertion, answers_of, check, read_assertions
+from saiten.commands.assertions import Assertion, CheckedResponse, answers_of, check, read_assertions
 from saiten.commands.files import InvalidItems
 from tests.support.command import saiten
 from tests.support.gate_files import write_items
@@ -23,7 +23,7 @@ CASES = {
 
 @pytest.mark.parametrize(("table", "holds", "fails"), CASES.values(), ids=CASES)
 def test_what_holds_and_what_does_not(table: dict[str, object], holds: str, fails: str) -> None:
-    (finding,) = check([Assertion.model_validate(table)], [Answer("i1", holds), Answer("i2", fails)])
+    (finding,) = check([Assertion.model_validate(table)], [CheckedResponse("i1", holds), CheckedResponse("i2", fails)])
     assert [item for item, _ in finding.failed] == ["i2"]
     assert finding.checked == 2
 
@@ -44,7 +44,7 @@ def test_latency_and_items() -> None:
 
 
 def test_many_failures_are_named_shortly() -> None:
-    (finding,) = check([Assertion(contains="x")], [Answer(f"i{number}", "y") for number in range(100_000)])
+    (finding,) = check([Assertion(contains="x")], [CheckedResponse(f"i{number}", "y") for number in range(100_000)])
     assert finding.describe().startswith("100,000 of 100,000 responses do not hold: i0, i1,")
     assert finding.describe().endswith("i9 and 99,990 more")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from saiten.bots import Said
+from saiten.bots import BotReply
 from saiten.commands.collect import command
 from saiten.core.errors import SaitenError
 from saiten.reply_cache import CacheUnusable, ReplyCache
@@ -92,9 +92,9 @@ def test_a_later_run_asks_only_for_what_is_not_cached(tmp_path: Path, monkeypatc
 def test_two_runs_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
     one, other = ReplyCache("cache.db"), ReplyCache("cache.db")
     for number in range(50):
-        one.keep(bytes([number]), Said("一", 1.0))
-        other.keep(bytes([number]), Said("他", 2.0))
-    assert one.find([bytes([number]) for number in range(60)]) == {bytes([n]): Said("他", 2.0) for n in range(50)}
+        one.keep(bytes([number]), BotReply("一", 1.0))
+        other.keep(bytes([number]), BotReply("他", 2.0))
+    assert one.find([bytes([number]) for number in range(60)]) == {bytes([n]): BotReply("他", 2.0) for n in range(50)}
     one.close()
     other.close()
 

@@ -81,7 +81,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit code of `saiten …`, in this process."""
     monkeypatch.setattr(sys, "argv", ["saiten", *arguments])
-    return commands.run(commands.saiten) if arguments[0] in commands.OWN else saiten_server.cli.run()
+    return commands.run(commands.saiten) if arguments[0] in commands.OWN_COMMANDS else saiten_server.cli.run()
 
 
 def code_of(path: Words, capsys: pytest.CaptureFixture[str], found: int, words: str = "") -> int:

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from saiten.answers import Batch
 from saiten.commands import gating, junit, markdown
-from saiten.commands.cases import GateReport
+from saiten.commands.cases import ShownGateReport
 from saiten.commands.gate_settings import GateSettings
-from saiten.commands.reasons import Pair, describe, find_address, name_of, rank, tell_case
+from saiten.commands.reasons import RunPair, describe, find_address, name_of, rank, tell_case
 from saiten.commands.runs import ResultLine, Results
 from saiten.connection import Connection
 from saiten.core.errors import ServiceRefused
@@ -58,10 +58,12 @@ AFTER = make_results("branch.ndjson", [5.0, 1.0, 4.0, 2.0, *[4.0] * 8])
 FAILURE = answer(make_report(FAILED)).model_dump(mode="json")
 
 
-async def gate(judge: Judge, after: Results = AFTER, before: Results | None = BEFORE, **settings: Any) -> GateReport:
+async def gate(
+    judge: Judge, after: Results = AFTER, before: Results | None = BEFORE, **settings: Any
+) -> ShownGateReport:
     """The failure with its worst cases."""
     told = await describe(cast(Connection, judge), GateSettings(**settings), dict(FAILURE), after, before)
-    return GateReport.model_validate(told)
+    return ShownGateReport.model_validate(told)
 
 
 async def test_a_failure_shows_the_worst_cases_with_reasons_asked_for_afterwards() -> None:
@@ -111,7 +113,7 @@ async def test_a_pass_and_a_judge_that_moved_ask_for_nothing() -> None:
     judge = Judge()
     for answered in ({**FAILURE, "verdict": "pass"}, {**FAILURE, "reasons": [MOVED, *FAILURE["reasons"]]}):
         told = await describe(cast(Connection, judge), GateSettings(), answered, AFTER, BEFORE)
-        assert (GateReport.model_validate(told).cases, judge.asked) == ((), [])
+        assert (ShownGateReport.model_validate(told).cases, judge.asked) == ((), [])
 
 
 MOVED = {"code": "judge-moved", "verdict": "inconclusive", "about": "judge", "detail": "it moved"}
@@ -130,7 +132,7 @@ async def test_a_rule_on_findings_shows_where_they_are() -> None:
 
     after = Results("new", [talk(0, []), talk(1, [3, 5]), talk(2, [1])], {"id": "talks"})
     before = Results("old", [talk(number, []) for number in range(3)], {"id": "talks"})
-    pair = Pair(after, before, {(line.item or "", None): line for line in before.lines})
+    pair = RunPair(after, before, {(line.item or "", None): line for line in before.lines})
     ranked = rank("finding:repetition", None, pair)
     assert [one.candidate.item for one in ranked] == ["i1", "i2"]
     case = await tell_case(cast(Connection, Judge()), ranked[0], None)

@@ -7,7 +7,7 @@ import pytest
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.gating import GateJob, check_plan, keep_version
-from saiten.commands.runs import Items, ResultLine, Results
+from saiten.commands.runs import ItemFile, ResultLine, Results
 from saiten.connection import Connection
 from saiten_server.comparison.gate import tell_coverage
 from tests.support.judge_checks import make_check
@@ -41,7 +41,7 @@ async def test_a_rule_on_findings_is_refused_for_a_file_of_results_before_anythi
     settings = GateSettings(rules=[{"finding": "repetition", "max_rise": 2}])
     nobody = cast(Connection, None)  # whoever asks the service fails
     with pytest.raises(InvalidItems, match="how many turns the system had"):
-        await check_plan(nobody, GateJob(settings), Items("talks.ndjson", [], {}), before)
+        await check_plan(nobody, GateJob(settings), ItemFile("talks.ndjson", [], {}), before)
 
 
 class Rubrics:
@@ -68,5 +68,5 @@ async def test_the_newest_version_is_that_of_the_baselines_rubric(
     line = ResultLine(status="scored", signature="saiten:0.1.0|rubric:ja-conversation@1|judge:openai")
     before = Results("base.ndjson", [line], {"id": "ja-conversation", "version": 1})
     service = cast(Connection, Rubrics(ja_dialogue=2, ja_conversation=newest))
-    kept = await keep_version(service, Items("talks.ndjson", [], {}), before, GateSettings())
+    kept = await keep_version(service, ItemFile("talks.ndjson", [], {}), before, GateSettings())
     assert (kept.rubric, capsys.readouterr().err) == ("ja-conversation@1", said)

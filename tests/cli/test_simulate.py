@@ -10,7 +10,16 @@ from click.testing import CliRunner, Result
 
 from saiten.bots import ProcessBot
 from saiten.commands.simulate import command
-from saiten.simulation import LANGUAGES, ModelUser, ScriptedUser, Simulated, UserUnusable, plan, read_people, simulate
+from saiten.simulation import (
+    USER_LANGUAGES,
+    ModelUser,
+    ScriptedUser,
+    Simulated,
+    UserUnusable,
+    plan,
+    read_people,
+    simulate,
+)
 from saiten_server.core.conversation import Conversation
 from tests.support.bots import HttpSystem, reply_json, write_bot
 from tests.support.fake_openai import FakeOpenAI, refuse, say, status
@@ -29,7 +38,7 @@ def read(path: str = "会話.ndjson") -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", USER_LANGUAGES)
 def test_twelve_people_have_something_to_say(language: str) -> None:
     people = read_people(language)
     assert len({person.id for person in people}) == 12

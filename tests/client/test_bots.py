@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from saiten.bots import BotFailed, BotUnusable, HttpBot, ProcessBot, Turn, fill, find_reply
+from saiten.bots import BotFailed, BotTurn, BotUnusable, HttpBot, ProcessBot, fill, find_reply
 from tests.support.bots import HttpSystem, reply_json, write_bot
 
 USER, BOT = "お客様", "ボット"
 
 
-def turn(text: str, item: str = "t1") -> Turn:
-    return Turn(
+def turn(text: str, item: str = "t1") -> BotTurn:
+    return BotTurn(
         [{"speaker": USER, "text": "前"}, {"speaker": BOT, "text": "中"}, {"speaker": USER, "text": text}], id=item
     )
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from saiten import Connection, ServiceUnreachable
-from saiten.commands.runs import Items, name_fault, submit
+from saiten.commands.runs import ItemFile, name_fault, submit
 from saiten.connection import see_through
 from saiten.core.formats import FoundItem
 
@@ -70,7 +70,7 @@ async def test_a_gate_that_is_interrupted_while_it_posts_leaves_nothing_running(
             return httpx.Response(202, json={"id": "ba_1"})
         return httpx.Response(200, json={})
 
-    items = Items("i", [FoundItem("i:1", {"context": [], "response": "r"})], {})
+    items = ItemFile("i", [FoundItem("i:1", {"context": [], "response": "r"})], {})
     async with Connection("http://h", transport=httpx.MockTransport(answer)) as service:
         caller = asyncio.create_task(submit(service, items, {}))
         await posted.wait()
@@ -83,6 +83,6 @@ async def test_a_gate_that_is_interrupted_while_it_posts_leaves_nothing_running(
 
 
 def test_a_fault_names_the_line_of_the_file_alone() -> None:
-    items = Items("f.ndjson", [FoundItem("f.ndjson:1", {})], {})
+    items = ItemFile("f.ndjson", [FoundItem("f.ndjson:1", {})], {})
     for line in ("line 2", "2 行目", "2행"):  # as the service says it in each language
         assert ": ".join(name_fault(items, "/items/0/rubric", f"{line}: ?")) == "f.ndjson:1: /rubric: ?"

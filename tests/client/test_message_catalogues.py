@@ -16,7 +16,7 @@ from saiten.core.faults import FAULTS
 from saiten.core.messages import Message, read_catalogues
 from saiten_server.core import errors
 from saiten_server.platform.memory import without_collection
-from saiten_server.platform.web.problems import CODES, title_of
+from saiten_server.platform.web.problems import PROBLEM_CODES, title_of
 
 ROOT = Path(__file__).parents[2]
 ERRORS = {
@@ -100,7 +100,7 @@ def list_patterns() -> Iterator[re.Pattern[str]]:
 
 def test_every_entry_is_used() -> None:
     """Its id stands in the code, whole, as the singular of what is counted, or with a part that is put in."""
-    texts = {name for path in list_files() for name in texts_of(path)} | {title_of(code).id for code in CODES}
+    texts = {name for path in list_files() for name in texts_of(path)} | {title_of(code).id for code in PROBLEM_CODES}
     patterns = list(list_patterns())
     left = {name for name in read_catalogues() if name not in texts and name.removesuffix("s") not in texts}
     assert [name for name in sorted(left) if not any(one.fullmatch(name) for one in patterns)] == []

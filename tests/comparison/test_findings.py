@@ -13,7 +13,7 @@ from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.ranking import rank_runs
 from saiten_server.comparison.runs import BEST_FINDING_RATES, rate_findings, scales_of
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule, GateVerdict
-from saiten_server.core.conversation import KINDS, KINDS_KNOWN, FaultyTurns
+from saiten_server.core.conversation import FAULT_KINDS, KINDS_KNOWN, FaultyTurns
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
 from saiten_server.core.sentences import tell_sentence
 from saiten_server.scoring.rubrics.files import open_rubrics
@@ -172,7 +172,7 @@ def gate_kinds(*rules: dict[str, object]) -> GateReport:
 
 def test_kinds_are_compared_among_themselves() -> None:
     comparison = compare(make_kinds_run("before", BEFORE), make_kinds_run("after", WORSE))
-    assert set(comparison.kinds) == {*KINDS}
+    assert set(comparison.kinds) == {*FAULT_KINDS}
     repetition, wrong = comparison.kinds["repetition"], comparison.kinds["wrong-information"]
     assert (repetition.kind, repetition.verdict, wrong.verdict) == ("kind", "worse", "inconclusive")
     assert repetition.difference == pytest.approx(30.0)

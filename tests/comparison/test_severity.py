@@ -27,7 +27,7 @@ from saiten_server.stats.corrected import (
 )
 from saiten_server.stats.observations import average_groups
 from saiten_server.stats.reading import ObservationReader
-from saiten_server.stats.severity import Said, SideRatings, contrast_raters, measure_severity
+from saiten_server.stats.severity import IndividualRatings, SideRatings, contrast_raters, measure_severity
 from tests.support.runs import make_run, rows_of, with_rows
 
 ITEMS, RATED = 200, 60
@@ -46,7 +46,9 @@ def draw(
     noise = np.random.default_rng(seed + 50).standard_normal(len(pairs))
     value = people[item] + np.array(severity)[rater] + 0.4 * noise
     scores = people + 0.5 * judge
-    return CorrectedSample(scores, average_groups(value, item, items), np.arange(items), None, Said(item, rater, value))
+    return CorrectedSample(
+        scores, average_groups(value, item, items), np.arange(items), None, IndividualRatings(item, rater, value)
+    )
 
 
 def rate(*counts: int, first: int = 0) -> Pairs:

@@ -16,9 +16,9 @@ from saiten_server.platform.flow_state import (
     FIRST_LIMIT,
     Demand,
     FlowLimits,
+    FlowReport,
     FlowState,
     LocalFlowState,
-    Report,
 )
 from saiten_server.platform.redis.flow import (
     HEARTBEAT_SECONDS,
@@ -35,7 +35,7 @@ from tests.support.services import free_port, redis_on
 
 Open = Callable[..., FlowState]
 BOUNDS = FlowLimits(100)
-ANSWERED = Report(successes=1)
+ANSWERED = FlowReport(successes=1)
 
 
 @pytest.fixture
@@ -65,74 +65,74 @@ def ask(calls: int, *, tokens: int = 1, interactive: int | None = None, in_fligh
 
 async def test_until_the_first_answer_only_few_calls_are_in_flight(open_state: Open):
     state = open_state()
-    assert (await state.exchange(Report(), ask(50))).admitted == FIRST_CALLS
-    grant = await state.exchange(Report(), ask(50, in_flight=FIRST_CALLS))
+    assert (await state.exchange(FlowReport(), ask(50))).admitted == FIRST_CALLS
+    grant = await state.exchange(FlowReport(), ask(50, in_flight=FIRST_CALLS))
     assert (grant.admitted, grant.wait_seconds) == (0, None)
     assert (await state.exchange(ANSWERED, ask(100))).admitted == FIRST_LIMIT + 1
 
 
 async def test_the_limit_grows_by_one_a_success_up_to_the_configured_one(open_state: Open):
     state = open_state()
-    assert (await state.exchange(Report(successes=5), Demand())).places == FIRST_LIMIT + 5
-    assert (await state.exchange(Report(successes=500), Demand())).places == 100
+    assert (await state.exchange(FlowReport(successes=5), Demand())).places == FIRST_LIMIT + 5
+    assert (await state.exchange(FlowReport(successes=500), Demand())).places == 100
     assert (await open_state(FlowLimits(3)).exchange(ANSWERED, Demand())).places <= 3
 
 
 async def test_a_429_halves_the_limit_once_a_round_trip_and_never_below_one(open_state: Open):
     state = open_state()
-    await state.exchange(Report(successes=100), Demand())
-    assert (await state.exchange(Report(throttled_age_seconds=0.0), Demand())).places == 50
+    await state.exchange(FlowReport(successes=100), Demand())
+    assert (await state.exchange(FlowReport(throttled_age_seconds=0.0), Demand())).places == 50
     # A call that began before that halving.
-    assert (await state.exchange(Report(throttled_age_seconds=60.0), Demand())).places == 50
+    assert (await state.exchange(FlowReport(throttled_age_seconds=60.0), Demand())).places == 50
     for _ in range(10):
         await asyncio.sleep(0.001)
-        grant = await state.exchange(Report(throttled_age_seconds=0.0), Demand())
+        grant = await state.exchange(FlowReport(throttled_age_seconds=0.0), Demand())
     assert grant.places == 1
-    assert (await state.exchange(Report(), ask(1))).admitted == 1
+    assert (await state.exchange(FlowReport(), ask(1))).admitted == 1
 
 
 async def test_nobody_calls_while_it_is_closed_and_a_shorter_time_never_cuts_a_longer_one(open_state: Open):
     state = open_state()
-    await state.exchange(Report(closed_seconds=60.0), Demand())
-    grant = await state.exchange(Report(closed_seconds=1.0), ask(1))
+    await state.exchange(FlowReport(closed_seconds=60.0), Demand())
+    grant = await state.exchange(FlowReport(closed_seconds=1.0), ask(1))
     assert grant.admitted == 0
     assert grant.wait_seconds == grant.closed_seconds == pytest.approx(60, abs=5)
 
 
 async def test_it_opens_again(open_state: Open):
     state = open_state()
-    grant = await state.exchange(Report(closed_seconds=0.02), ask(1))
+    grant = await state.exchange(FlowReport(closed_seconds=0.02), ask(1))
     assert grant.admitted == 0
     await asyncio.sleep((grant.wait_seconds or 0) + 0.001)
-    assert (await state.exchange(Report(), ask(1))).admitted == 1
+    assert (await state.exchange(FlowReport(), ask(1))).admitted == 1
 
 
 async def test_no_pause_is_longer_than_is_believed_and_one_call_comes_after_it(open_state: Open):
     state = open_state(FlowLimits(100, longest_pause_seconds=0.05))
-    grant = await state.exchange(Report(successes=50, closed_seconds=86_400.0, probing=True), ask(9))
+    grant = await state.exchange(FlowReport(successes=50, closed_seconds=86_400.0, probing=True), ask(9))
     assert grant.admitted == 0
     assert 0 < grant.closed_seconds < 0.051
     await asyncio.sleep(0.06)
-    assert (await state.exchange(Report(), ask(9))).admitted == 1
-    assert (await state.exchange(Report(), ask(9, in_flight=1))).admitted == 0
-    assert (await state.exchange(Report(successes=1), ask(9))).admitted == 2
+    assert (await state.exchange(FlowReport(), ask(9))).admitted == 1
+    assert (await state.exchange(FlowReport(), ask(9, in_flight=1))).admitted == 0
+    assert (await state.exchange(FlowReport(successes=1), ask(9))).admitted == 2
 
 
 async def test_an_operator_ends_a_pause(open_state: Open):
     state = open_state()
-    await state.exchange(Report(closed_seconds=60.0), Demand())
+    await state.exchange(FlowReport(closed_seconds=60.0), Demand())
     await state.reopen()
-    assert (await state.exchange(Report(), ask(1))).admitted == 1
+    assert (await state.exchange(FlowReport(), ask(1))).admitted == 1
 
 
 async def test_batches_leave_some_places_to_others(open_state: Open):
     state = open_state()
-    await state.exchange(Report(successes=100), Demand())
-    for_batches = (await state.exchange(Report(), ask(200, interactive=0))).admitted
+    await state.exchange(FlowReport(successes=100), Demand())
+    for_batches = (await state.exchange(FlowReport(), ask(200, interactive=0))).admitted
     assert 97 <= for_batches < 100
-    assert (await state.exchange(Report(), ask(1, interactive=0, in_flight=for_batches))).admitted == 0
-    assert (await state.exchange(Report(), ask(1, in_flight=for_batches))).admitted == 1
-    mixed = await state.exchange(Report(), ask(20, interactive=2, in_flight=for_batches - 5))
+    assert (await state.exchange(FlowReport(), ask(1, interactive=0, in_flight=for_batches))).admitted == 0
+    assert (await state.exchange(FlowReport(), ask(1, in_flight=for_batches))).admitted == 1
+    mixed = await state.exchange(FlowReport(), ask(20, interactive=2, in_flight=for_batches - 5))
     assert mixed.admitted == 5
 
 
@@ -159,23 +159,23 @@ async def test_batches_keep_a_tenth_of_the_calls_under_interactive_overload(open
 
 
 async def test_a_small_limit_has_no_reserve(open_state: Open):
-    assert (await open_state(FlowLimits(3)).exchange(Report(), ask(9, interactive=0))).admitted == 3
+    assert (await open_state(FlowLimits(3)).exchange(FlowReport(), ask(9, interactive=0))).admitted == 3
 
 
-@pytest.mark.parametrize("report", [Report(), Report(successes=1, requests_per_minute=60.0)])
-async def test_requests_keep_to_the_rate_whether_configured_or_told(open_state: Open, report: Report):
+@pytest.mark.parametrize("report", [FlowReport(), FlowReport(successes=1, requests_per_minute=60.0)])
+async def test_requests_keep_to_the_rate_whether_configured_or_told(open_state: Open, report: FlowReport):
     state = open_state(BOUNDS if report.requests_per_minute else FlowLimits(100, requests_per_minute=60.0))
     grant = await state.exchange(report, ask(8))
     assert grant.admitted == 1
     assert grant.wait_seconds == pytest.approx(0.9, abs=0.2)
-    assert (await state.exchange(Report(), ask(8, in_flight=1))).admitted == 0
+    assert (await state.exchange(FlowReport(), ask(8, in_flight=1))).admitted == 0
 
 
 async def test_the_endpoint_tightens_a_rate_and_relaxes_it_again_but_not_beyond_the_configured_one(open_state: Open):
     state = open_state(FlowLimits(100, tokens_per_minute=240.0))
     waits = []
     for told in (60.0, 120.0, 100_000.0):
-        grant = await state.exchange(Report(successes=1, tokens=10, tokens_per_minute=told), ask(1))
+        grant = await state.exchange(FlowReport(successes=1, tokens=10, tokens_per_minute=told), ask(1))
         waits.append(grant.wait_seconds)
     # Ten tokens take 10 s, then 5 s, then 2.5 s as configured.
     assert waits == pytest.approx([9.9, 14.9, 17.4], abs=1)
@@ -183,28 +183,28 @@ async def test_the_endpoint_tightens_a_rate_and_relaxes_it_again_but_not_beyond_
 
 async def test_tokens_keep_to_their_rate_and_no_call_is_too_large_for_it(open_state: Open):
     state = open_state(FlowLimits(100, tokens_per_minute=6000.0))
-    grant = await state.exchange(Report(), ask(3, tokens=1000))
+    grant = await state.exchange(FlowReport(), ask(3, tokens=1000))
     assert grant.admitted == 1
     assert grant.wait_seconds == pytest.approx(9.9, abs=1)
 
 
 async def test_tokens_are_settled_after_the_reply(open_state: Open):
     state = open_state(FlowLimits(100, tokens_per_minute=600.0))
-    await state.exchange(Report(), ask(1, tokens=1000))
-    cheaper = await state.exchange(Report(successes=1, tokens=-900), ask(1, tokens=1000))
+    await state.exchange(FlowReport(), ask(1, tokens=1000))
+    cheaper = await state.exchange(FlowReport(successes=1, tokens=-900), ask(1, tokens=1000))
     assert cheaper.wait_seconds == pytest.approx(9.9, abs=2)
-    dearer = await state.exchange(Report(tokens=500), ask(1))
+    dearer = await state.exchange(FlowReport(tokens=500), ask(1))
     assert dearer.wait_seconds == pytest.approx(59.9, abs=4)
 
 
 async def test_processes_share_the_places_and_the_pause(client: Redis):
     one, two = (open_shared(client, "scope", BOUNDS) for _ in range(2))
-    assert (await one.exchange(Report(successes=100), Demand())).places == 100
-    assert (await two.exchange(Report(), Demand())).places == 50
-    assert (await one.exchange(Report(closed_seconds=30.0), Demand())).places == 50
-    assert (await two.exchange(Report(), ask(1))).closed_seconds == pytest.approx(30, abs=2)
+    assert (await one.exchange(FlowReport(successes=100), Demand())).places == 100
+    assert (await two.exchange(FlowReport(), Demand())).places == 50
+    assert (await one.exchange(FlowReport(closed_seconds=30.0), Demand())).places == 50
+    assert (await two.exchange(FlowReport(), ask(1))).closed_seconds == pytest.approx(30, abs=2)
     await two.close()
-    assert (await one.exchange(Report(), Demand())).places == 100
+    assert (await one.exchange(FlowReport(), Demand())).places == 100
 
 
 async def silence(client: Redis, name: str, seconds: float) -> None:
@@ -217,7 +217,7 @@ async def silence(client: Redis, name: str, seconds: float) -> None:
 async def open_two(client: Redis, concurrency: int) -> tuple[RedisFlowState, RedisFlowState]:
     """The first has been alone, and may have all calls in flight."""
     one, two = (open_shared(client, "scope", FlowLimits(concurrency)) for _ in range(2))
-    await one.exchange(Report(successes=100), Demand())
+    await one.exchange(FlowReport(successes=100), Demand())
     return one, two
 
 
@@ -231,7 +231,7 @@ async def test_a_process_that_appears_waits_for_what_another_has_in_flight(clien
 
     async def take(state: RedisFlowState) -> float | None:
         nonlocal largest
-        grant = await state.exchange(Report(), ask(100, interactive=interactive, in_flight=calls[state]))
+        grant = await state.exchange(FlowReport(), ask(100, interactive=interactive, in_flight=calls[state]))
         calls[state] += grant.admitted
         largest = max(largest, sum(calls.values()))
         return grant.wait_seconds
@@ -258,11 +258,11 @@ async def test_who_waits_longest_is_next_where_places_are_fewer_than_processes(c
     served = []
     holder = states[0]
     for state in states:
-        await state.exchange(Report(), ask(5))
+        await state.exchange(FlowReport(), ask(5))
     for _ in range(6):
         # The holder's call ends, and it asks first.
         admitted = [
-            state for state in (holder, *states) if (await state.exchange(Report(), ask(5, in_flight=0))).admitted
+            state for state in (holder, *states) if (await state.exchange(FlowReport(), ask(5, in_flight=0))).admitted
         ]
         assert len(admitted) == 1
         holder = admitted[0]
@@ -272,23 +272,23 @@ async def test_who_waits_longest_is_next_where_places_are_fewer_than_processes(c
 
 async def test_who_has_stopped_asking_keeps_no_place_from_others(client: Redis):
     one, two = await open_two(client, 1)
-    assert (await one.exchange(Report(), ask(1))).admitted == 1
-    assert (await two.exchange(Report(), ask(1))).admitted == 0
-    assert (await one.exchange(Report(), ask(1))).admitted == 0, "the other waits"
+    assert (await one.exchange(FlowReport(), ask(1))).admitted == 1
+    assert (await two.exchange(FlowReport(), ask(1))).admitted == 0
+    assert (await one.exchange(FlowReport(), ask(1))).admitted == 0, "the other waits"
     await silence(client, two._process, 1)
-    assert (await one.exchange(Report(), ask(1))).admitted == 1
+    assert (await one.exchange(FlowReport(), ask(1))).admitted == 1
 
 
 async def test_a_dead_processs_calls_are_its_share_at_most_and_then_forgotten(client: Redis):
     dead, other = await open_two(client, 32)
-    assert (await dead.exchange(Report(), ask(32))).admitted == 32
-    assert (await other.exchange(Report(), ask(32))).admitted == 0
+    assert (await dead.exchange(FlowReport(), ask(32))).admitted == 32
+    assert (await other.exchange(FlowReport(), ask(32))).admitted == 0
     await silence(client, dead._process, HEARTBEAT_SECONDS + 1)
-    assert (await other.exchange(Report(), ask(32))).admitted == 0, "it may have been late"
+    assert (await other.exchange(FlowReport(), ask(32))).admitted == 0, "it may have been late"
     await silence(client, dead._process, OVERDUE_SECONDS)
-    assert (await other.exchange(Report(), ask(32))).admitted == 16
+    assert (await other.exchange(FlowReport(), ask(32))).admitted == 16
     await silence(client, dead._process, LIVE_SECONDS)
-    assert (await other.exchange(Report(), ask(32))).admitted == 32
+    assert (await other.exchange(FlowReport(), ask(32))).admitted == 32
 
 
 async def test_places_that_one_process_no_longer_needs_are_anothers_at_once(client: Redis):
@@ -320,21 +320,21 @@ async def test_places_that_one_process_no_longer_needs_are_anothers_at_once(clie
 
 async def test_processes_share_the_rates(client: Redis):
     one, two = (open_shared(client, "scope", BOUNDS) for _ in range(2))
-    assert (await one.exchange(Report(successes=1, requests_per_minute=60.0), ask(1))).admitted == 1
-    assert (await two.exchange(Report(), ask(1))).admitted == 0
+    assert (await one.exchange(FlowReport(successes=1, requests_per_minute=60.0), ask(1))).admitted == 1
+    assert (await two.exchange(FlowReport(), ask(1))).admitted == 0
 
 
 async def test_endpoints_and_keys_share_nothing(client: Redis):
     scopes = {scope_of(url, key) for url in ("https://a", "https://b") for key in ("sk-one", "sk-two")}
     assert len(scopes) == 4
     one, two = (open_shared(client, scope, BOUNDS) for scope in sorted(scopes)[:2])
-    await one.exchange(Report(closed_seconds=60.0), Demand())
-    assert (await two.exchange(Report(), ask(1))).admitted == 1
+    await one.exchange(FlowReport(closed_seconds=60.0), Demand())
+    assert (await two.exchange(FlowReport(), ask(1))).admitted == 1
 
 
 async def test_the_key_is_not_in_redis_and_everything_expires(client: Redis):
     state = open_shared(client, scope_of("https://a", "sk-secret"), FlowLimits(100, longest_pause_seconds=9000.0))
-    await state.exchange(Report(closed_seconds=7200.0), Demand())
+    await state.exchange(FlowReport(closed_seconds=7200.0), Demand())
     names = [name.decode() for name in await client.keys("*")]
     assert len(names) == 2
     assert "sk-secret" not in " ".join(names)
@@ -360,19 +360,19 @@ async def test_a_pause_that_another_process_left_in_redis_is_bounded_and_ends_in
 
 async def test_a_pause_that_redis_missed_is_told_when_it_is_back(client: Redis):
     state = open_shared(client, "scope", BOUNDS)
-    await state.exchange(Report(), Demand())
+    await state.exchange(FlowReport(), Demand())
     state._outage._lasts, state._outage._look_at = True, math.inf
-    await state.exchange(Report(closed_seconds=60.0), Demand())
+    await state.exchange(FlowReport(closed_seconds=60.0), Demand())
     state._outage._lasts = False
-    assert (await state.exchange(Report(), ask(1))).closed_seconds == pytest.approx(60, abs=5)
-    assert (await open_shared(client, "scope", BOUNDS).exchange(Report(), ask(1))).admitted == 0
+    assert (await state.exchange(FlowReport(), ask(1))).closed_seconds == pytest.approx(60, abs=5)
+    assert (await open_shared(client, "scope", BOUNDS).exchange(FlowReport(), ask(1))).admitted == 0
 
 
 async def test_one_exchange_is_one_command(client: Redis):
     state = open_shared(client, "scope", BOUNDS)
-    await state.exchange(Report(), ask(8))
+    await state.exchange(FlowReport(), ask(8))
     before = (await client.info("commandstats")).get("cmdstat_evalsha", {}).get("calls", 0)
-    await state.exchange(Report(), ask(8))
+    await state.exchange(FlowReport(), ask(8))
     assert (await client.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 1
 
 
@@ -383,18 +383,18 @@ async def test_without_redis_a_process_keeps_to_its_share(client: Redis, caplog:
         own = Redis.from_url(url)
         states = [RedisFlowState(own, "scope", BOUNDS, clock=lambda: now[0]) for _ in range(2)]
         for state in states:
-            await state.exchange(Report(successes=100, requests_per_minute=60.0), Demand())
-        await states[0].exchange(Report(), Demand())
-    grant = await states[0].exchange(Report(), ask(9))
+            await state.exchange(FlowReport(successes=100, requests_per_minute=60.0), Demand())
+        await states[0].exchange(FlowReport(), Demand())
+    grant = await states[0].exchange(FlowReport(), ask(9))
     assert (grant.places, grant.admitted) == (50, 1)
     assert grant.wait_seconds == pytest.approx(1.9, abs=0.2), "half of one a second"
-    assert (await states[0].exchange(Report(closed_seconds=9.0), ask(1))).closed_seconds == pytest.approx(9)
+    assert (await states[0].exchange(FlowReport(closed_seconds=9.0), ask(1))).closed_seconds == pytest.approx(9)
     assert len([one for one in caplog.records if one.name == "saiten.flow"]) == 1
     with redis_on(port):
-        assert (await states[0].exchange(Report(), Demand())).places == 50, "not asked again so soon"
+        assert (await states[0].exchange(FlowReport(), Demand())).places == 50, "not asked again so soon"
         now[0] += 60
         # Beside the calls it finds Redis again, where nobody has left anything.
-        while (await states[0].exchange(Report(), Demand())).places != FIRST_CALLS:
+        while (await states[0].exchange(FlowReport(), Demand())).places != FIRST_CALLS:
             await asyncio.sleep(0.005)
         assert (await states[0].exchange(ANSWERED, Demand())).places == FIRST_LIMIT + 1
         for state in states:
@@ -415,12 +415,12 @@ async def test_a_redis_that_hangs_delays_one_exchange_only():
     now = [1000.0]
     state = RedisFlowState(client, "scope", BOUNDS, timeout_seconds=0.05, clock=lambda: now[0])
     for _ in range(3):
-        assert (await state.exchange(Report(), ask(1))).admitted == 1
+        assert (await state.exchange(FlowReport(), ask(1))).admitted == 1
     while not asked:  # a busy machine may take longer to accept a connection than the client waits for its answer
         await asyncio.sleep(0.005)
     assert len(asked) == 1
     now[0] += 60
-    assert (await state.exchange(Report(), ask(1))).admitted == 1, "it is looked for beside the calls"
+    assert (await state.exchange(FlowReport(), ask(1))).admitted == 1, "it is looked for beside the calls"
     while len(asked) < 2:
         await asyncio.sleep(0.005)
     await state.close()

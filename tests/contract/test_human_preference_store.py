@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.access import ProjectPolicy
 from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.evaluation import Choice
 from saiten_server.erasure.store import TextStore
 from saiten_server.governance.store import PolicyStore
 from saiten_server.preferences.human.store import HumanPreferenceStore
@@ -18,11 +19,11 @@ from saiten_server.preferences.human.values import (
     HumanPreference,
     KeptOpinion,
     NamedPair,
-    Place,
     PreferenceFilter,
     PreferencesKept,
+    ResultPlace,
 )
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.rounds.store import RoundStore
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import DrawnPair, Exclusion, PairOptions, RatingRound, RoundDraw, RoundSide
@@ -51,7 +52,9 @@ def said(rater: str = "甲", preference: Choice = "first", **changes: Any) -> Ke
     return KeptOpinion(HumanPreference.model_validate_json(json.dumps(given)))
 
 
-def of_pair(pair: str, first: Place, second: Place, rater: str = "甲", preference: Choice = "first") -> KeptOpinion:
+def of_pair(
+    pair: str, first: ResultPlace, second: ResultPlace, rater: str = "甲", preference: Choice = "first"
+) -> KeptOpinion:
     given = HumanPreference(pair=pair, rater=rater, preference=preference)
     return KeptOpinion(given, NamedPair(first, second, (3, 5), "rr_1"))
 
@@ -122,9 +125,9 @@ async def test_pairs_of_a_round_name_items_and_runs_and_excluded_raters_do_not_c
     }
     assert await store.find_pairs("rivals", ["rr_1.0"]) == {}
     given = [
-        of_pair("rr_1.0", Place("ba_1", 4), Place("ba_2", 4)),
-        of_pair("rr_1.1", Place("ba_2", 1), Place("ba_3", 1), preference="tie"),
-        of_pair("rr_1.0", Place("ba_1", 4), Place("ba_2", 4), rater="乙", preference="second"),
+        of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4)),
+        of_pair("rr_1.1", ResultPlace("ba_2", 1), ResultPlace("ba_3", 1), preference="tie"),
+        of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4), rater="乙", preference="second"),
     ]
     await store.keep("team", given, START)
     shown = await store.shown("team", ["ba_1", "ba_2"])
@@ -150,8 +153,8 @@ async def test_an_erased_run_takes_its_pairs_and_preferences_along(
     rounds, batches = RoundStore(engine), BatchStore(engine)
     task = await rounds.take("team", "rr_1", "甲", START)
     assert task is not None
-    await store.keep("team", [of_pair("rr_1.0", Place("ba_1", 4), Place("ba_2", 4))], START)
-    await store.keep("team", [of_pair("rr_1.1", Place("ba_2", 1), Place("ba_3", 1))], START)
+    await store.keep("team", [of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4))], START)
+    await store.keep("team", [of_pair("rr_1.1", ResultPlace("ba_2", 1), ResultPlace("ba_3", 1))], START)
     assert await batches.erase("team", "ba_3")
     assert await list_drift(engine) == {}
     found = await rounds.find_round("team", "rr_1")
@@ -166,7 +169,7 @@ async def test_an_erased_run_takes_its_pairs_and_preferences_along(
     assert await store.list("team", ALL, after=-1, limit=9) == []
     assert await list_drift(engine) == {}
     with pytest.raises(NotFound) as refused:
-        await store.keep("team", [of_pair("rr_1.0", Place("ba_1", 4), Place("ba_2", 4))], START)
+        await store.keep("team", [of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4))], START)
     assert refused.value.pointer == "0"
 
 
@@ -196,7 +199,7 @@ async def test_preferences_outlive_the_run_that_owned_their_round(
     store: HumanPreferenceStore, engine: AsyncEngine
 ) -> None:
     await open_round(engine)
-    await store.keep("team", [of_pair("rr_1.1", Place("ba_2", 1), Place("ba_3", 1))], START)
+    await store.keep("team", [of_pair("rr_1.1", ResultPlace("ba_2", 1), ResultPlace("ba_3", 1))], START)
     assert await BatchStore(engine).erase("team", "ba_1")
     ((_, kept),) = await store.list("team", ALL, after=-1, limit=9)
     assert (kept.pair, kept.round) == ("rr_1.1", None)

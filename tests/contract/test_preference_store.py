@@ -27,7 +27,7 @@ from saiten_server.core.evaluation import (
 from saiten_server.core.redaction import is_covered
 from saiten_server.erasure.store import TextStore
 from saiten_server.preferences.runs.planning import plan_pairs
-from saiten_server.preferences.runs.service import PairSource
+from saiten_server.preferences.runs.service import PairBatchSource
 from saiten_server.preferences.runs.store import SourceStore
 from saiten_server.preferences.store import PreferenceStore
 from saiten_server.preferences.values import ShownPair
@@ -80,19 +80,19 @@ async def ratings(engine: AsyncEngine) -> BatchStore:
 
 
 @pytest.fixture
-async def source(engine: AsyncEngine, ratings: BatchStore) -> PairSource:
+async def source(engine: AsyncEngine, ratings: BatchStore) -> PairBatchSource:
     """Their pairs, as a batch that is stored."""
     runs = SourceStore(engine)
     plan = plan_pairs([await runs.read_responses(run, whole=False) for run in RUNS], None)
     assert plan.left_out == {"failed": 1, "alone": 1}
-    found = PairSource(PairRunOptions(rubric="small", pairs=PLAN), plan, runs, ratings, ids_given=True)
+    found = PairBatchSource(PairRunOptions(rubric="small", pairs=PLAN), plan, runs, ratings, ids_given=True)
     pairs = BatchStore(engine, unit="pair")
     await store_batch(pairs, "team", "pf_1", found, now=START, unit_cost_usd=None, answer=None)
     return found
 
 
 async def test_a_pair_has_the_texts_of_its_runs_while_they_are_there(
-    engine: AsyncEngine, ratings: BatchStore, source: PairSource
+    engine: AsyncEngine, ratings: BatchStore, source: PairBatchSource
 ) -> None:
     worker = BatchStore(engine, unit="any")
     work = await worker.claim(ChunkJob("pf_1", 0), "w1", LEASE)
@@ -111,7 +111,7 @@ async def test_a_pair_has_the_texts_of_its_runs_while_they_are_there(
     assert not await list_drift(engine)
 
 
-async def test_what_was_seen_is_read_look_by_look(engine: AsyncEngine, source: PairSource) -> None:
+async def test_what_was_seen_is_read_look_by_look(engine: AsyncEngine, source: PairBatchSource) -> None:
     worker, looks = BatchStore(engine, unit="any"), PreferenceStore(engine)
     work = await worker.claim(ChunkJob("pf_1", 0), "w1", LEASE)
     assert work is not None
@@ -131,7 +131,7 @@ async def test_what_was_seen_is_read_look_by_look(engine: AsyncEngine, source: P
 
 
 async def test_no_store_of_one_kind_shows_or_steers_the_other(
-    engine: AsyncEngine, ratings: BatchStore, source: PairSource
+    engine: AsyncEngine, ratings: BatchStore, source: PairBatchSource
 ) -> None:
     pairs = BatchStore(engine, unit="pair")
     for store, own, other in ((ratings, ["ba_1", "ba_2"], "pf_1"), (pairs, ["pf_1"], "ba_1")):
@@ -146,7 +146,7 @@ async def test_no_store_of_one_kind_shows_or_steers_the_other(
     assert {one.id: one.status for one in found} == {"ba_1": "completed", "pf_1": "queued"}
 
 
-async def test_a_run_grows_at_its_end_and_comes_to_its_end_again(engine: AsyncEngine, source: PairSource) -> None:
+async def test_a_run_grows_at_its_end_and_comes_to_its_end_again(engine: AsyncEngine, source: PairBatchSource) -> None:
     worker = BatchStore(engine, unit="any")
     work = await worker.claim(ChunkJob("pf_1", 0), "w1", LEASE)
     assert work is not None
@@ -177,7 +177,7 @@ async def test_a_run_grows_at_its_end_and_comes_to_its_end_again(engine: AsyncEn
     assert len(await SourceStore(engine).read_pairs("pf_1")) == 4
 
 
-async def test_retention_leaves_what_was_seen(engine: AsyncEngine, source: PairSource) -> None:
+async def test_retention_leaves_what_was_seen(engine: AsyncEngine, source: PairBatchSource) -> None:
     worker, later = BatchStore(engine, unit="any"), START + timedelta(days=40)
     work = await worker.claim(ChunkJob("pf_1", 0), "w1", LEASE)
     assert work is not None

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from saiten_server.core.conversation import KINDS as FAULT_KINDS
-from saiten_server.core.conversation import Conversation, Finding, Turn, cut_windows, list_faulty
+from saiten_server.core.conversation import FAULT_KINDS, Conversation, Finding, Turn, cut_windows, list_faulty
 from saiten_server.core.evaluation import Unrated
 from saiten_server.core.token_estimate import estimate_tokens
 from saiten_server.judging.conversation_prompt import build_conversation_prefix, enclose_conversation

@@ -131,7 +131,7 @@ async def test_systems_beyond_a_readable_table_have_no_matrix(
     bench: Bench, overviews: Overviews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(bench)
-    monkeypatch.setattr(overview, "MOST_SYSTEMS", 2)
+    monkeypatch.setattr(overview, "MOST_MATRIX_SYSTEMS", 2)
     found: Any = await overviews.look("team", IDS)
     assert (found.judged.matrices.code, found.judged.hierarchy.report.systems) == ("many-systems", 3)
 

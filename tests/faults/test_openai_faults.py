@@ -22,7 +22,7 @@ from saiten_server.core.errors import (
     SettingsInvalid,
     UpstreamError,
 )
-from saiten_server.platform.flow_state import LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Report
+from saiten_server.platform.flow_state import LONGEST_PAUSE_SECONDS, Demand, FlowLimits, FlowReport
 from saiten_server.platform.redis.flow import RedisFlowState
 from saiten_server.providers.flow_control import FlowControl, open_local_flow
 from saiten_server.providers.openai.errors import TREATMENTS, may_retry, read_wait, treat
@@ -453,7 +453,7 @@ async def test_two_processes_keep_one_pause(redis_url: str):
         while not fake.requests:
             await asyncio.sleep(0.001)
         state = RedisFlowState(client, "scope", FlowLimits(8), timeout_seconds=60)
-        while not (closed := (await state.exchange(Report(), Demand())).closed_seconds):
+        while not (closed := (await state.exchange(FlowReport(), Demand())).closed_seconds):
             await asyncio.sleep(0.001)
         began, sent = asyncio.get_running_loop().time(), len(fake.requests)
         await judges[1].judge(make_task(None, make_dialogue("別の応答")))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
-from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, TooLarge, read_object
+from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, ValueTooLarge, read_object
 from tests.fuzz.target import Target, run_guided
 
 REFUSED = ("same key", "byte order mark", "not UTF-8", "lone surrogate", "not a JSON number", "too large", "too deeply")
@@ -109,7 +109,7 @@ def check_streams(document: bytes, whole: Any, size: int) -> None:
             assert list(streamed) == list(whole)
     try:
         small = read_streamed(cut(document, size), value_bytes=16)
-    except TooLarge as error:
+    except ValueTooLarge as error:
         assert len(error.where) <= 2
     else:
         assert isinstance(small, Refusal) or small == whole

@@ -14,9 +14,9 @@ from saiten_server.core.evaluation import Unrated
 from saiten_server.core.rubric import Rubric
 from saiten_server.judging.expectation import VERDICT_WORDS
 from saiten_server.judging.pair_prompt import (
-    NAMES,
+    SIDE_NAMES,
     TIE,
-    Shown,
+    PromptedPair,
     build_pair_prefix,
     compare_aspects,
     digest_wording,
@@ -36,14 +36,14 @@ def rubrics() -> Any:
     return open_rubrics(Settings().rubrics)
 
 
-def show(rubric: Rubric, *names: str, order: int = 0, text: str = "はい。") -> Shown:
+def show(rubric: Rubric, *names: str, order: int = 0, text: str = "はい。") -> PromptedPair:
     """Two responses in an order."""
     dialogues = tuple(Dialogue(context=CONTEXT, response=one) for one in (text, "いいですね。"))
-    return Shown(NAMES[order], compare_aspects(rubric, names or ("overall",)), dialogues=dialogues)
+    return PromptedPair(SIDE_NAMES[order], compare_aspects(rubric, names or ("overall",)), dialogues=dialogues)
 
 
 def test_no_word_of_one_order_is_one_of_the_other() -> None:
-    words = [name for names in NAMES for name in names]
+    words = [name for names in SIDE_NAMES for name in names]
     assert len(set(words)) == 4
     # So that their probabilities are kept.
     assert {*words, TIE} == VERDICT_WORDS
@@ -88,7 +88,7 @@ def test_a_conversation_is_lines_that_begin_with_its_name(rubrics: Any) -> None:
     ]
     talk = Conversation(turns=tuple(turns), goal="金曜に変える")
     aspects = compare_aspects(rubrics.get("ja-conversation"), ("overall",))
-    shown = Shown(NAMES[1], aspects, conversations=(talk, talk))
+    shown = PromptedPair(SIDE_NAMES[1], aspects, conversations=(talk, talk))
     lines = enclose_pair(shown, "ja").split("\n")[1:-2]
     assert lines == [
         '{"goal": "金曜に変える"}',
@@ -103,7 +103,7 @@ def test_a_conversation_is_lines_that_begin_with_its_name(rubrics: Any) -> None:
 def test_how_a_turn_is_escaped_is_said(rubrics: Any, name: str, language: str) -> None:
     rubric = rubrics.get(name)
     talk = Conversation(turns=(Turn(speaker="s", role="system", text='はい\n"'),))
-    shown = Shown(NAMES[0], compare_aspects(rubric, ("overall",)), conversations=(talk, talk))
+    shown = PromptedPair(SIDE_NAMES[0], compare_aspects(rubric, ("overall",)), conversations=(talk, talk))
     assert 'はい\\n\\"' in enclose_pair(shown, language)
     rules = build_pair_prefix(rubric, language, shown, structured=True).system.split("\n")
     assert sum("\\n" in rule and "\\u" in rule for rule in rules) == 1

@@ -15,7 +15,7 @@ import pytest
 from saiten_server.core.errors import InvalidRequest, SettingsInvalid
 from saiten_server.monitors.sinks import sending
 from saiten_server.monitors.sinks import store as outbox_store
-from saiten_server.monitors.sinks.sending import AT_ONCE, Sender, open_client
+from saiten_server.monitors.sinks.sending import SENT_AT_ONCE, Sender, open_client
 from saiten_server.monitors.sinks.values import (
     SentAlarm,
     SentScores,
@@ -126,7 +126,7 @@ async def test_what_fails_together_counts_once_and_one_piece_asks_whether_the_si
     monitor = await bench.make(send_to=[SINK])
     await score_some(bench, *"abcdefghijkl")
     dead = Receiver(lambda _: httpx.Response(503))
-    assert await send(bench, dead) == AT_ONCE
+    assert await send(bench, dead) == SENT_AT_ONCE
     bench.clock.move(6)
     assert await send(bench, dead) == 1
     bench.clock.move(9)
@@ -334,7 +334,7 @@ async def test_sinks_of_one_service_have_their_turns_one_after_the_other(
         for _ in range(2):
             async with asyncio.TaskGroup() as group:
                 sender.begin_turns(client, group, await quick.outbox.backlog(quick.clock()))
-    assert [(await state(quick, one.id)).sent for one in (first, second)] == [AT_ONCE, 1]
+    assert [(await state(quick, one.id)).sent for one in (first, second)] == [SENT_AT_ONCE, 1]
 
 
 async def test_what_mlflow_has_already_is_sent(quick: MonitorBench) -> None:

@@ -145,7 +145,7 @@ def test_faulty_turns_that_cannot_be_are_refused(faults: str, tmp_path: Path) ->
 
 
 def test_too_many_different_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saiten_server.offline.frame_reading.MOST_VALUES", 5)
+    monkeypatch.setattr("saiten_server.offline.frame_reading.MOST_DISTINCT_VALUES", 5)
     table = make_table(make_rows("responses", 20), rubric_of("responses"))
     place = table.schema.get_field_index("system")
     many = table.set_column(place, "system", pa.array([f"s{number}" for number in range(20)]))

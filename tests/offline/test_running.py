@@ -188,7 +188,7 @@ def has_served(judge: JudgeProcess, count: float) -> bool:
 def test_lines_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows = [make_response(number) for number in range(200)]
     path = write_lines(tmp_path / "a.jsonl", rows)
-    monkeypatch.setattr("saiten_server.offline.inputs.PIECE_BYTES", 1000)
+    monkeypatch.setattr("saiten_server.offline.inputs.BLOCK_BYTES", 1000)
     source = InputFile(str(path), "item")
     blocks = source.list_blocks()
     assert len(blocks) > 20

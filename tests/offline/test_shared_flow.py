@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
+from threading import Event
 
 import pytest
 
+from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError
-from saiten_server.offline.ray_engine import require_reachable
+from saiten_server.offline.judging import Silence
+from saiten_server.offline.ray_engine import RunLedger, require_reachable, watching
 from saiten_server.offline.shared_flow import LIVE_SECONDS, FlowLedger, SharedFlowState
-from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, Report
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, Grant
 from tests.support.services import free_port
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class Clock:
@@ -23,7 +27,7 @@ class Clock:
         return self.now
 
 
-ANSWERED = Report(successes=1)
+ANSWERED = FlowReport(successes=1)
 
 
 def demand(count: int, in_flight: int = 0) -> Demand:
@@ -39,11 +43,11 @@ async def test_processes_share_the_calls_in_flight(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(12), clock=clock)
     first = await ledger.exchange("a", ANSWERED, demand(20))
     assert first.admitted == 11  # a place is reserved for interactive calls
-    second = await ledger.exchange("b", Report(), demand(20))
+    second = await ledger.exchange("b", FlowReport(), demand(20))
     assert second.admitted + first.admitted <= 12
     # As the calls of the first end, the second gets its share.
-    await ledger.exchange("a", Report(successes=11), demand(0))
-    third = await ledger.exchange("b", Report(), demand(20, in_flight=second.admitted))
+    await ledger.exchange("a", FlowReport(successes=11), demand(0))
+    third = await ledger.exchange("b", FlowReport(), demand(20, in_flight=second.admitted))
     assert third.admitted + second.admitted == 6
 
 
@@ -51,7 +55,34 @@ async def test_a_process_without_a_call_is_told_when_to_ask_again(clock: Clock) 
     """The last place is reserved, and no call of its own will end."""
     ledger = FlowLedger(FlowLimits(10), clock=clock)
     assert (await ledger.exchange("a", ANSWERED, demand(20))).admitted == 9
-    assert (await ledger.exchange("b", Report(), demand(1))).wait_seconds == pytest.approx(0.02)
+    assert (await ledger.exchange("b", FlowReport(), demand(1))).wait_seconds == pytest.approx(0.02)
+
+
+async def test_the_judge_is_silent_where_it_is_for_all_processes(clock: Clock) -> None:
+    ledger, fault = RunLedger(FlowLimits(4), None, clock=clock), Message("verbatim", text="503")
+    assert (await ledger.find_silence()).seconds == 0
+    await ledger.note_silence("a", Silence(40.0, 3, fault))
+    await ledger.note_silence("b", Silence(35.0, 2, None))
+    assert await ledger.find_silence() == Silence(35.0, 5, fault)
+    await ledger.note_silence("b", Silence(0.5, 0, None))
+    assert (await ledger.find_silence()).seconds == 0.5
+    # One that has nothing to do, or is gone, says nothing any more.
+    clock.now += LIVE_SECONDS
+    await ledger.note_silence("a", Silence(50.0, 4, fault))
+    assert (await ledger.find_silence()).seconds == 50
+
+
+def test_the_driver_is_told_while_it_waits() -> None:
+    asked, told = iter([None, Silence(1.0, 0, None)]), Event()
+    found: list[Silence] = []
+
+    def watch(silence: Silence) -> None:
+        found.append(silence)
+        told.set()
+
+    with watching(lambda: next(asked, None), watch):
+        assert told.wait(LIMIT_SECONDS)
+    assert found == [Silence(1.0, 0, None)]
 
 
 async def test_who_waits_without_a_call_goes_first(clock: Clock) -> None:
@@ -59,29 +90,29 @@ async def test_who_waits_without_a_call_goes_first(clock: Clock) -> None:
     await ledger.exchange("a", ANSWERED, demand(2))
     for name in "bcd":
         clock.now += 0.001
-        grant = await ledger.exchange(name, Report(), demand(1))
+        grant = await ledger.exchange(name, FlowReport(), demand(1))
         assert (grant.admitted, grant.wait_seconds is not None) == (0, True)
-    await ledger.exchange("a", Report(successes=2), demand(0))
-    assert (await ledger.exchange("d", Report(), demand(1))).admitted == 0
-    assert (await ledger.exchange("b", Report(), demand(1))).admitted == 1
+    await ledger.exchange("a", FlowReport(successes=2), demand(0))
+    assert (await ledger.exchange("d", FlowReport(), demand(1))).admitted == 0
+    assert (await ledger.exchange("b", FlowReport(), demand(1))).admitted == 1
 
 
 async def test_a_process_that_died_is_forgotten(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(3), clock=clock)
     assert (await ledger.exchange("a", ANSWERED, demand(3))).admitted == 3
-    assert (await ledger.exchange("b", Report(), demand(3))).admitted == 0
+    assert (await ledger.exchange("b", FlowReport(), demand(3))).admitted == 0
     clock.now += LIVE_SECONDS + 1
-    assert (await ledger.exchange("b", Report(), demand(3))).admitted == 3
+    assert (await ledger.exchange("b", FlowReport(), demand(3))).admitted == 3
 
 
 async def test_a_pause_holds_for_all(clock: Clock) -> None:
     ledger = FlowLedger(FlowLimits(8), clock=clock)
-    await ledger.exchange("a", Report(throttled_age_seconds=0.1, closed_seconds=5.0), demand(1))
-    grant = await ledger.exchange("b", Report(), demand(1))
+    await ledger.exchange("a", FlowReport(throttled_age_seconds=0.1, closed_seconds=5.0), demand(1))
+    grant = await ledger.exchange("b", FlowReport(), demand(1))
     assert grant.admitted == 0
     assert grant.closed_seconds == pytest.approx(5.0)
     await ledger.reopen()
-    assert (await ledger.exchange("b", Report(), demand(1))).admitted == 1
+    assert (await ledger.exchange("b", FlowReport(), demand(1))).admitted == 1
 
 
 async def test_64_processes_hold_one_rate(clock: Clock) -> None:
@@ -94,7 +125,7 @@ async def test_64_processes_hold_one_rate(clock: Clock) -> None:
         clock.now += 0.02
         for name in names[tick % 8 :: 8]:
             ended, flying[name] = flying[name], 0
-            grant = await ledger.exchange(name, Report(successes=ended), demand(10))
+            grant = await ledger.exchange(name, FlowReport(successes=ended), demand(10))
             flying[name] = grant.admitted
             made += grant.admitted
         assert made <= per_minute * ((tick + 1) * 0.02 + 0.1) / 60 + 1
@@ -126,7 +157,7 @@ async def test_a_process_asks_the_ledger_by_its_name() -> None:
     assert sum(grant.admitted for grant in grants) == 3  # one place is reserved
     assert grants[1].places == 2
     await states[0].close()
-    assert (await states[1].exchange(Report(), demand(4))).admitted == 3
+    assert (await states[1].exchange(FlowReport(), demand(4))).admitted == 3
 
 
 def test_a_cluster_that_is_not_there_is_told_at_once() -> None:

@@ -21,7 +21,7 @@ from saiten_server.core.errors import JudgeUnavailable
 from saiten_server.core.evaluation import Usage
 from saiten_server.governance.store import tell_events
 from saiten_server.platform.telemetry import (
-    OWN,
+    OWN_LOGGERS,
     RECORD_FIELDS,
     FlowFigures,
     Series,
@@ -43,7 +43,7 @@ CONTEXT, RESPONSE = "金魚鉢の水を替えたよ", "それは涼しそうだ�
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     """What the handler writes; the process's logging is as before afterwards."""
-    root, names = logging.getLogger(), [*OWN, "uvicorn.error", "aiosqlite", "openai"]
+    root, names = logging.getLogger(), [*OWN_LOGGERS, "uvicorn.error", "aiosqlite", "openai"]
     handlers, levels = root.handlers[:], {name: logging.getLogger(name).level for name in ["root", *names]}
     written = io.StringIO()
     yield written

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from saiten_server.core.errors import JudgeUnauthorized, JudgeUnavailable
-from saiten_server.platform.flow_state import FIRST_CALLS, LONGEST_PAUSE_SECONDS, Demand, FlowLimits, Grant, Report
+from saiten_server.platform.flow_state import FIRST_CALLS, LONGEST_PAUSE_SECONDS, Demand, FlowLimits, FlowReport, Grant
 from saiten_server.platform.telemetry import FlowFigures
 from saiten_server.providers.flow_control import HERD_SECONDS, FlowControl, RateLimits, open_local_flow
 from saiten_server.providers.ports import Lane, RequestScope
@@ -409,14 +409,14 @@ class RecordingState:
 
     def __init__(self, heartbeat_seconds: float | None = None, fail: bool = False) -> None:
         self.heartbeat_seconds = heartbeat_seconds
-        self.reports: list[Report] = []
+        self.reports: list[FlowReport] = []
         self.counts: list[int] = []
         self.closed = False
         self.told = asyncio.Event()
         self._fail = fail
         self._opens_at = 0.0
 
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
+    async def exchange(self, report: FlowReport, demand: Demand) -> Grant:
         await asyncio.sleep(0)
         if self._fail:
             raise ZeroDivisionError

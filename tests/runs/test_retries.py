@@ -10,8 +10,8 @@ from saiten_server.core.evaluation import Usage
 from saiten_server.runs.attempt import (
     LONGEST_WAIT_SECONDS,
     MAX_FAILED_ROUNDS,
-    MOST_BATCHES,
     MOST_REFUSED,
+    REMEMBERED_BATCHES,
     RefusalCounter,
     RetryPolicy,
     Service,
@@ -177,9 +177,9 @@ def test_after_a_pause_the_count_starts_anew() -> None:
 def test_only_batches_of_late_are_remembered() -> None:
     refusals = RefusalCounter()
     refusals.took("long ago")
-    for number in range(MOST_BATCHES - 1):
+    for number in range(REMEMBERED_BATCHES - 1):
         refusals.took(f"ba_{number}")
     assert not any(refusals.refused("long ago") for _ in range(MOST_REFUSED))
-    for number in range(MOST_BATCHES):
+    for number in range(REMEMBERED_BATCHES):
         refusals.took(f"bb_{number}")
     assert any(refusals.refused("long ago") for _ in range(MOST_REFUSED))

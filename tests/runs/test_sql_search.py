@@ -11,7 +11,15 @@ from saiten_server.platform.sql.engine import fetch_value
 from saiten_server.platform.sql.tables import text_grams
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.frames import FrameStore
-from saiten_server.runs.store.search import PIECE, SEPARATOR, WIDTH, TextSearch, cut_texts, fold_text, list_grams
+from saiten_server.runs.store.search import (
+    SEPARATOR,
+    SORTED_CHARACTERS,
+    WIDTH,
+    TextSearch,
+    cut_texts,
+    fold_text,
+    list_grams,
+)
 from tests.support.batches import START
 
 RESPONSES = ("映画が好きです", "영화를 좋아해요", "ＡＢＣ Straße", "画映", "か\u3099", "a" + "\u0301" * 3000)
@@ -32,8 +40,15 @@ async def put(store: BatchStore, batch_id: str = "ba_1", *, project: str = "team
 
 
 def test_pairs_of_long_texts_are_found_a_part_at_a_time() -> None:
-    texts = [(3, "あ" * PIECE + "い"), (4, "う"), (9, "いう" * PIECE), (10, ""), (11, "う" * (PIECE - 1)), (12, "いう")]
-    assert all(sum(len(part) for _, part in group) <= PIECE + 1 for group in cut_texts(texts))
+    texts = [
+        (3, "あ" * SORTED_CHARACTERS + "い"),
+        (4, "う"),
+        (9, "いう" * SORTED_CHARACTERS),
+        (10, ""),
+        (11, "う" * (SORTED_CHARACTERS - 1)),
+        (12, "いう"),
+    ]
+    assert all(sum(len(part) for _, part in group) <= SORTED_CHARACTERS + 1 for group in cut_texts(texts))
     places = {
         (chr(gram >> WIDTH), chr(gram & (1 << WIDTH) - 1)): np.frombuffer(held, dtype="<u2").tolist()
         for gram, first, held in list_grams(texts)

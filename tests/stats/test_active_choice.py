@@ -6,8 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
+from saiten_server.core.evaluation import Choice
 from saiten_server.preferences.rankings.choice import begin, choose_next, is_resolved, list_resolved, take_stock
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.stats import active_choice
 from tests.support.preferences import PreferenceWorld, draw_pairs
 

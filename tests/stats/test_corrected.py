@@ -382,10 +382,10 @@ def test_what_would_take_minutes_is_refused_before_it_is_computed(monkeypatch: p
     with pytest.raises(InvalidRequest, match="make 3 pairs; at most 2"):
         report_corrected(read(rows))  # type: ignore[arg-type]
     monkeypatch.setattr("saiten_server.stats.corrected.MOST_PAIRS", 3)
-    monkeypatch.setattr("saiten_server.stats.corrected.MOST_VALUES", 89)
+    monkeypatch.setattr("saiten_server.stats.corrected.MOST_CORRECTED_VALUES", 89)
     with pytest.raises(InvalidRequest, match="90 items of 3 systems by 1 aspect are too many"):
         report_corrected(read(rows))  # type: ignore[arg-type]
-    monkeypatch.setattr("saiten_server.stats.corrected.MOST_VALUES", 90)
+    monkeypatch.setattr("saiten_server.stats.corrected.MOST_CORRECTED_VALUES", 90)
     monkeypatch.setattr("saiten_server.stats.corrected.MOST_SHARED", 89)
     found = report_corrected(read(rows), ranges={"overall": (1, 5)})  # type: ignore[arg-type]
     assert found.systems["a"].aspects["overall"].levels == {}

@@ -26,9 +26,9 @@ def make_report(warmth: Column, *, baseline: str = "main", candidate: str = "pr-
     )
 
 
-def answer(report: GateReport) -> cases.GateReport:
+def answer(report: GateReport) -> cases.ShownGateReport:
     """The report as a caller reads it."""
-    return cases.GateReport.model_validate(report.model_dump())
+    return cases.ShownGateReport.model_validate(report.model_dump())
 
 
 def write_markdown(report: GateReport) -> str:

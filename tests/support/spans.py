@@ -12,7 +12,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from saiten_server.monitors.traces.commits import Arrived
-from saiten_server.monitors.traces.reading import Reader
+from saiten_server.monitors.traces.reading import SpanReader
 from saiten_server.monitors.traces.service import KnownTexts
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.traces.wire import WireSpan
@@ -109,7 +109,7 @@ def arrive(
     *spans: WireSpan, project: str = "team", at: float = 0, rules: TraceRules = RULES, known: KnownTexts | None = None
 ) -> Arrived:
     """What a body of these spans brings."""
-    found = Reader(project, rules, known or KnownTexts(), lambda text, _: text).read(spans)
+    found = SpanReader(project, rules, known or KnownTexts(), lambda text, _: text).read(spans)
     now = NOON + timedelta(seconds=at)
     return Arrived(project, found.rows, now, rules, found.counts, found.unread, found.named)
 
@@ -137,4 +137,8 @@ def export(spans: Sequence[WireSpan]) -> ExportTraceServiceRequest:
 
 
 def pairs(attributes: Mapping[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=AnyValue(string_value=str(value))) for key, value in attributes.items()]
+    return [KeyValue(key=key, value=as_value(value)) for key, value in attributes.items()]
+
+
+def as_value(value: Any) -> AnyValue:
+    return AnyValue(bool_value=value) if isinstance(value, bool) else AnyValue(string_value=str(value))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
+from saiten.core.figures import DASH
 from saiten_server.core.reports import Dependency, HierarchyReport
 from saiten_server.platform.charts import canvas
 from saiten_server.platform.charts.canvas import (
@@ -126,7 +127,7 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
             "name_y": y - 8,
             "figure_y": y + 9,
             "text": fit(shown[name], (layout.box - 12) / BOLD),
-            "figure": canvas.DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
+            "figure": DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
             "alone": name in layers.alone,
         }
         for name, found in report.aspects.items()

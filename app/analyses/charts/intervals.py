@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from saiten.core.figures import DASH
 from saiten_server.core.reports import AspectCorrelation, CorrelationReport
 from saiten_server.platform.charts import canvas
 from saiten_server.platform.charts.canvas import (
-    DASH,
     PHONE_WIDTH,
     SMALL,
     ChartLabels,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from saiten.core.figures import DASH
 from saiten.core.messages import Message
 from saiten_server.analyses.charts.dependencies import DependencyLabels, build_dependencies, reduce
 from saiten_server.analyses.charts.intervals import (
@@ -31,7 +32,7 @@ from saiten_server.core.reports import (
     WinReport,
 )
 from saiten_server.platform.charts import canvas, panels
-from saiten_server.platform.charts.canvas import DASH, LINE, SERIES, ChartLabels, Ruler, Spec, write_number
+from saiten_server.platform.charts.canvas import LINE, SERIES, ChartLabels, Ruler, Spec, write_number
 from saiten_server.platform.charts.histogram import HistogramLabels
 from saiten_server.platform.charts.panels import SharePart
 from saiten_server.platform.charts.sheet import ChartSection, ChartSheet, label_names, require_drawing, write_sheet

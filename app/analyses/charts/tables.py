@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from saiten.core.figures import DASH
 from saiten_server.platform.charts.canvas import (
-    DASH,
     INK,
     ChartLabels,
     ChartRow,

@@ -22,6 +22,7 @@ import numpy as np
 from saiten.core.messages import Message
 from saiten_server.comparison.judge_checks.values import AspectDrift, PooledDrift
 from saiten_server.stats.observations import Floats, Integers
+from saiten_server.stats.statistics import DECIMALS, POWER
 
 LEAST_NOISE = 0.02
 """Even a judge that repeated itself on every anchor changes one rating in fifty now and then."""
@@ -29,13 +30,9 @@ LEAST_NOISE = 0.02
 WORTH = 0.05
 """Changes count if `LEAST_NOISE` explains so many with less than this probability."""
 
-POWER = 0.8
 DRAWS = 10_000
 MOST_SPLITS = 500
 """Ways to divide an anchor's runs into stored ones and those of now up to which all are drawn from."""
-
-DECIMALS = 9
-"""Sums equal to so many decimals are equal."""
 
 Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 

@@ -53,7 +53,7 @@ FINE_LEVELS = 5
 
 MARGIN = 0.05
 QUANTILE = 1.96
-DECIMALS = 5
+KEPT_DECIMALS = 5
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ def link_judges(pairs: JudgePairs, *, method: LinkMethod | None = None) -> tuple
     ends = np.percentile(tables, [2.5, 97.5], axis=0)
     margin = find_margin(shares, tables, pairs.levels)
     levels = {
-        str(level): LinkedLevel(value=round(float(table[at]), DECIMALS), interval=spread(ends[:, at]))
+        str(level): LinkedLevel(value=round(float(table[at]), KEPT_DECIMALS), interval=spread(ends[:, at]))
         for at, level in enumerate(pairs.levels)
     }
     needed = max(FEWEST_PAIRS, ceil(len(pairs.old) * (margin / MARGIN) ** 2))
     update = {"state": "linked", "table": levels, "margin": round(margin, 6), "pairs_needed": needed}
-    return told.model_copy(update=update), np.round(tables, DECIMALS)
+    return told.model_copy(update=update), np.round(tables, KEPT_DECIMALS)
 
 
 def find_correlation_interval(
@@ -140,7 +140,7 @@ def find_correlation_interval(
 
 def spread(ends: Floats) -> tuple[float, float]:
     """The two ends as an interval."""
-    return round(float(ends[0]), DECIMALS), round(float(ends[1]), DECIMALS)
+    return round(float(ends[0]), KEPT_DECIMALS), round(float(ends[1]), KEPT_DECIMALS)
 
 
 def find_obstacle(pairs: JudgePairs) -> Message | None:

@@ -22,7 +22,7 @@ from saiten_server.core.reports import (
 )
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.cases import state_of
-from saiten_server.explorer.overview import MOST_BATCHES, MOST_RESULTS, Absence, Overview
+from saiten_server.explorer.overview import MOST_OVERVIEW_BATCHES, MOST_RESULTS, Absence, Overview
 from saiten_server.explorer.pages.run import make_cell
 from saiten_server.explorer.pages.run_values import is_missing, paint
 from saiten_server.platform.computations import PendingComputation
@@ -38,7 +38,7 @@ from saiten.core.messages import Message
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-MOST_LISTED = 100
+MOST_RUNS_LISTED = 100
 MOST_ASKED = 40
 """Most runs that an address may name; more than can be analysed together."""
 
@@ -90,7 +90,7 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
 
 async def list_runs(container: Container, project: str, asked: list[str]) -> list[Batch]:
     """The newest completed runs, and those asked for that have ended. Raises NotFound for one that is not there."""
-    runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_LISTED)
+    runs = await container.batches.list(project, BatchFilter(status="completed"), after=None, limit=MOST_RUNS_LISTED)
     listed = {run.id for run in runs}
     for batch_id in dict.fromkeys(asked):
         if batch_id not in listed:
@@ -230,7 +230,7 @@ def fit(runs: Sequence[Batch], asked: Sequence[str]) -> list[Batch]:
     kept: list[Batch] = []
     for run in sorted(runs, key=lambda each: each.id not in asked):
         results = sum(each.counts.total for each in kept) + run.counts.total
-        if len(kept) < MOST_BATCHES and results <= MOST_RESULTS:
+        if len(kept) < MOST_OVERVIEW_BATCHES and results <= MOST_RESULTS:
             kept.append(run)
     return [run for run in runs if run in kept]
 

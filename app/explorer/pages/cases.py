@@ -13,7 +13,6 @@ from saiten_server.core.evaluation import AspectResult
 from saiten_server.core.rubric import Aspect, Level, Rubric
 from saiten_server.explorer.pages.conversation import TurnView
 from saiten_server.explorer.pages.item import RaterView, ResponseNames, list_turns, view_ratings
-from saiten_server.offline.service import AdoptionService
 from saiten_server.platform.web.page import Piece, compare_texts, replace_text
 from saiten_server.ratings.values import StoredRating
 from saiten_server.runs.result import CaseRow, Result
@@ -44,7 +43,7 @@ CLUSTER = re.compile(
 """What readers take for one character."""
 
 
-class CaseSide(NamedTuple):
+class CaseResponse(NamedTuple):
     """One run's response to a case; `pieces` is how it differs from the first run's, None where that is not told.
     `context` is there where the first response answers another one, and `turns` are those of a conversation, which has
     neither."""
@@ -88,7 +87,7 @@ class CaseView(NamedTuple):
     item: str
     context: Sequence[Utterance]
     excerpt: str
-    sides: Sequence[CaseSide]
+    sides: Sequence[CaseResponse]
     ratings: Sequence[CaseRating]
     notes: Sequence[str]
 
@@ -116,7 +115,7 @@ async def read_run(container: Container, project: str, batch: Batch, positions: 
     """The run's responses at these positions; what was erased meanwhile is left out. Texts of an adopted run are read
     from its files."""
     found = await container.dashboard.browser.read(project, batch.id, positions)
-    found = await container.find(AdoptionService).texts.fill(project, batch, found)
+    found = await container.texts.fill(project, batch, found)
     ratings = await container.ratings.service.ratings.of_results(project, batch.id, [*found.values()])
     return RunCases(batch, found, [rating for _, rating in ratings])
 
@@ -158,22 +157,22 @@ def view_side(
     ratings: Sequence[StoredRating],
     *,
     rubric: Rubric | None,
-) -> CaseSide:
+) -> CaseResponse:
     """A run's response beside the others'."""
     one, first = results[number], results[0]
     if one is None:
-        return CaseSide(None, count, "", None, None, ())
+        return CaseResponse(None, count, "", None, None, ())
     names = ResponseNames(one.id, batch, one.entry, one.candidate.metadata.get(SYSTEM))
     raters = view_ratings(ratings, names)
     address = f"/runs/{batch.id}/items/{one.entry.position}"
     turns = list_turns(one.candidate, one.evaluation, rubric, raters)
     if turns:
-        return CaseSide(one, count, address, None, None, raters, turns)
+        return CaseResponse(one, count, address, None, None, raters, turns)
     context = one.candidate.context
     known = next(each.candidate.context for each in results if each is not None)
     pieces = tell_apart(first.candidate.response, one.candidate.response) if number and first is not None else None
     other = None if context == known else context
-    return CaseSide(one, count, address, pieces, other, raters)
+    return CaseResponse(one, count, address, pieces, other, raters)
 
 
 def tell_apart(before: str, after: str) -> Sequence[Piece] | None:
@@ -217,7 +216,7 @@ def view_case(
     row: CaseRow,
     known: Result,
     results: Sequence[Result | None],
-    sides: Sequence[CaseSide],
+    sides: Sequence[CaseResponse],
     rubric: Rubric | None,
 ) -> CaseView:
     """The case with its ratings in the rubric's order."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from saiten_server.container import Container
     from saiten_server.stats.turns import TurnRate, TurnReading
 
-QUOTED = re.compile(r"「[^」]*」")
+QUOTATION = re.compile(r"「[^」]*」")
 EARLIER = re.compile(r"\bturn (\d{1,3})\b")
 
 
@@ -61,7 +61,7 @@ def view_findings(found: Sequence[Finding], rubric: Rubric | None) -> dict[int, 
 
 def find_earlier(finding: Finding) -> int | None:
     """The earlier turn that a rule's detail names outside quotations."""
-    named = EARLIER.search(QUOTED.sub("", finding.detail)) if finding.by == "rule" else None
+    named = EARLIER.search(QUOTATION.sub("", finding.detail)) if finding.by == "rule" else None
     return int(named[1]) if named and int(named[1]) < finding.turn else None
 
 

@@ -12,16 +12,15 @@ from starlette.datastructures import QueryParams
 from saiten_server.core.conversation import FINDING
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import query
-from saiten_server.runs.names import BLENDED
 from saiten_server.runs.result import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
-from saiten_server.runs.summary import SYSTEM
+from saiten_server.runs.summary import BLENDED, SYSTEM
 
-STATUSES = ("scored", "partial", "failed")
+RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_QUERY_CHARACTERS = 200
 MOST_VALUE = 1e15
-MOST_NUMBER = 10_000_000
+LARGEST_NUMBER = 10_000_000
 
-MOST_VALUES = 8
+MOST_VALUE_FILTERS = 8
 """Most value filters in an address."""
 
 LINES = 25
@@ -156,7 +155,7 @@ def read_exploration(
         levels=dict(read_levels(asked, measures)),
         unrated=unrated if unrated == ANY_ASPECT or unrated in measures else None,
         warning=clean(asked.get("warning")),
-        status=status if status in STATUSES else None,
+        status=status if status in RESULT_STATUSES else None,
         text=clean(asked.get("text")),
         metadata=(key.strip(), value.strip()) if key.strip() and between else None,
     )
@@ -187,10 +186,10 @@ def find_usual(measures: Sequence[str], rubric: Rubric | None) -> str | None:
 def read_levels(asked: QueryParams, measures: Sequence[str]) -> Iterator[tuple[str, tuple[float, float]]]:
     """Measures with the least and the most that they are to be: out of `value=coherence:0` or `value=overall:2..4`,
     and out of `aspect`, `least` and `most` as the form has them. What is no number is passed by."""
-    given = [text.rpartition(":") for text in asked.getlist("value")[: 2 * MOST_VALUES]]
+    given = [text.rpartition(":") for text in asked.getlist("value")[: 2 * MOST_VALUE_FILTERS]]
     written = [(measure, ends.split("..") if ".." in ends else [ends, ends]) for measure, _, ends in given]
     form = [asked.get(name, "").strip() for name in ("least", "most")]
-    for measure, ends in [*written[:MOST_VALUES], *([(asked.get("aspect", ""), form)] if any(form) else [])]:
+    for measure, ends in [*written[:MOST_VALUE_FILTERS], *([(asked.get("aspect", ""), form)] if any(form) else [])]:
         try:
             least, most = (
                 float(end[:20]) if end else other for end, other in zip(ends, (-math.inf, math.inf), strict=True)
@@ -224,7 +223,7 @@ def read_address_number(text: str | None, *, least: int = 0) -> int | None:
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 8:
         return None
     number = int(text)
-    return number if least <= number <= MOST_NUMBER else None
+    return number if least <= number <= LARGEST_NUMBER else None
 
 
 def list_numbers(number: int, last: int) -> list[int | None]:

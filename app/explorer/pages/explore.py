@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from fastapi import APIRouter, Request, Response
 
 from saiten_server.core.batch import Batch, BatchFilter
-from saiten_server.core.conversation import CODES, FINDING, KIND_CODES
+from saiten_server.core.conversation import FINDING, FINDING_CODES, KIND_CODES
 from saiten_server.core.rubric import Level, Rubric
 from saiten_server.explorer.pages import disagreements, run_values
 from saiten_server.explorer.pages.cases import CaseView, read_cases
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-ROWS = 15
+CASES_PER_PAGE = 15
 """Cases on a page, each with all its texts."""
 
 MOST_FILED = 100_000
 """Responses of one run in a file."""
 
-MOST_LISTED = 30
+MOST_RUNS_LISTED = 30
 """Runs to choose from."""
 
 MOST_FOUND = 20
@@ -68,7 +68,7 @@ SORTS: Mapping[CaseSort, str] = {
     "best": mark("best value"),
     "item": mark("original order"),
 }
-CHOICES: Mapping[CaseChoice, str] = {
+CASE_CHOICES: Mapping[CaseChoice, str] = {
     "all": mark("all cases"),
     "changed": mark("only what changed"),
     "beyond": mark("only beyond the judge's noise"),
@@ -138,14 +138,14 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
         runs = [run for role, run in sorted((kept.runs or {}).items()) if run is not None]
         return redirect(query("/explore", run=runs, gate=kept.id if len(runs) > 1 else None))
     wanted = BatchFilter(rubric=asked.runs[0].rubric if asked.runs else None)
-    listed = await container.batches.list(project, wanted, after=None, limit=MOST_LISTED)
+    listed = await container.batches.list(project, wanted, after=None, limit=MOST_RUNS_LISTED)
     listed = [*asked.runs, *(batch for batch in listed if batch.id not in state.runs)]
     page = {
         **describe_view(asked),
         "listed": listed,
         "chosen": state.runs,
         "sorts": {sort: text for sort, text in SORTS.items() if not asked.is_list or sort not in OF_SEVERAL},
-        "choices": CHOICES,
+        "choices": CASE_CHOICES,
         "most_runs": MOST_BROWSED_RUNS,
         "most": MOST_RESULTS,
         "kind": obstacle,
@@ -238,7 +238,7 @@ class FoundCases(NamedTuple):
 
 async def gather_cases(container: Container, project: str, asked: AskedCases) -> dict[str, Any]:
     """The cases on the page, once they are there."""
-    number, rows = asked.state.number, LINES if asked.is_list else ROWS
+    number, rows = asked.state.number, LINES if asked.is_list else CASES_PER_PAGE
     found = await list_cases(container, project, asked, offset=(number - 1) * rows, limit=rows)
     if not isinstance(found, PendingComputation) and number > (last := max(1, -(-found.total // rows))):
         number = last
@@ -345,7 +345,7 @@ async def count_codes(
     for summary in (await container.batches.summaries(project, [batch], intervals=False)).values():
         warnings |= summary.warnings  # a run whose rubric is gone is not summed up
     if asked.rubric is not None and asked.rubric.unit == "conversation":
-        codes = (*CODES, *KIND_CODES) if asked.rubric.kinds else CODES
+        codes = (*FINDING_CODES, *KIND_CODES) if asked.rubric.kinds else FINDING_CODES
         warnings |= {FINDING + code: None for code in codes}
     counts = batch.counts
     statuses = {"scored": counts.scored, "partial": counts.partial, "failed": counts.failed + counts.expired}

@@ -17,7 +17,7 @@ from saiten_server.scoring.rubrics.files import find_rubric
 if TYPE_CHECKING:
     from saiten_server.container import Container
 
-MOST_NAMES = 3
+MOST_RANKED_NAMES = 3
 """Names whose systems are ranked."""
 
 MOST_FIXES = 3
@@ -120,13 +120,13 @@ async def find_best_systems(
     """The best systems of the newest names that have two, and whether some are still to be computed; the last two as
     of `rank_runs`."""
     completed = [batch for batch in batches if batch.status == "completed" and batch.name is not None]
-    names = [*dict.fromkeys(batch.name for batch in completed if batch.name is not None)][: 2 * MOST_NAMES]
+    names = [*dict.fromkeys(batch.name for batch in completed if batch.name is not None)][: 2 * MOST_RANKED_NAMES]
     found = []
     for name in names:
         named = [one for one in completed if one.name == name]
         found.append(await rank_name(container, project, speech, name, named, rated=rated, wait_seconds=wait_seconds))
     best = [one for one in found if isinstance(one, BestSystem)]
-    return best[:MOST_NAMES], any(isinstance(one, PendingComputation) for one in found)
+    return best[:MOST_RANKED_NAMES], any(isinstance(one, PendingComputation) for one in found)
 
 
 async def rank_name(

@@ -10,14 +10,13 @@ from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.rubric import Aspect, Level, Rubric, range_of
 from saiten_server.explorer.pages.cases import CaseView, read_run, shorten, view_cases
 from saiten_server.explorer.pages.exploration import Exploration
-from saiten_server.runs.names import BLENDED
 from saiten_server.runs.result import CaseRow, Result
-from saiten_server.runs.summary import find_faulty, measure_spread
+from saiten_server.runs.summary import BLENDED, find_faulty, measure_spread
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
 
-MOST_COLUMNS = 9
+MOST_LINE_VALUES = 9
 """Values in a line; a response that is open has all."""
 
 SHADES = 5
@@ -104,7 +103,7 @@ def cell_of(column: ItemColumn, evaluation: Evaluation | None) -> ItemCell:
 def show_columns(columns: Sequence[ItemColumn], measure: str | None) -> list[ItemColumn]:
     """The columns of a line: aspects and composites, and the measure that the list is sorted by."""
     plain = [column for column in columns if not column.is_blended or column.measure == measure]
-    others = sum(column.measure != measure for column in plain) - MOST_COLUMNS + 1
+    others = sum(column.measure != measure for column in plain) - MOST_LINE_VALUES + 1
     left_out = [column for column in plain if column.measure != measure][::-1][: max(0, others)]
     return [column for column in plain if column not in left_out]
 

@@ -25,15 +25,15 @@ from saiten_server.runs.summary import Spread, Summary
 from saiten_server.scoring.rubrics.files import find_rubric
 
 if TYPE_CHECKING:
-    from saiten_server.comparison.ranking import Leaderboard
+    from saiten_server.comparison.ranking import RunPlaces
     from saiten_server.container import Container
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
-MOST_READ = 200
+MOST_RUNS_READ = 200
 """Runs of a name among which the newest of each system are looked for."""
 
-MOST_NAME_CHARACTERS = 1000
+MOST_ASKED_CHARACTERS = 1000
 
 
 class RunsRanked(NamedTuple):
@@ -58,17 +58,17 @@ class PlaceCell(NamedTuple):
 async def show_leaderboard(request: Request, container: Serving, project: Project) -> Response:
     """The systems of a name; without a name, the names of the newest runs."""
     given = request.query_params
-    name = given.get("name", "").strip()[:MOST_NAME_CHARACTERS]
-    chosen = given.get("rubric", "").strip()[:MOST_NAME_CHARACTERS]
+    name = given.get("name", "").strip()[:MOST_ASKED_CHARACTERS]
+    chosen = given.get("rubric", "").strip()[:MOST_ASKED_CHARACTERS]
     wanted = BatchFilter(status="completed", name=name or None, rubric=chosen or None)
-    listed = await container.batches.list(project, wanted, after=None, limit=MOST_READ)
+    listed = await container.batches.list(project, wanted, after=None, limit=MOST_RUNS_READ)
     if not name:
         systems: dict[tuple[str, str], set[str | None]] = {}
         for batch in listed:
             if batch.name is not None:
                 systems.setdefault((batch.name, batch.rubric), set()).add(system_of(batch))
         return render(request, "leaderboard.html", state="pick", name="", systems=systems)
-    asked = {one[:MOST_NAME_CHARACTERS] for one in given.getlist("run")[:MOST_RANKED]}
+    asked = {one[:MOST_ASKED_CHARACTERS] for one in given.getlist("run")[:MOST_RANKED]}
     found = choose_ranked(listed, asked)
     page: dict[str, Any] = {"name": name, "found": found, "system_of": system_of, "build_of": build_of}
     rubric = find_rubric(container, found.runs[0].rubric_name) if found.runs else None
@@ -148,7 +148,7 @@ async def rank_runs(
     *,
     rated: Hashable,
     wait_seconds: float | None = TURN_WAIT_SECONDS,
-) -> Leaderboard | PendingComputation:
+) -> RunPlaces | PendingComputation:
     """The places, once they are computed; `rated` is of `mark_ratings`, `wait_seconds` as of `Computations.get`."""
     key = ("leaderboard", *map(state_of, runs), rubric.digest, rated)
     ids = [run.id for run in runs]
@@ -167,7 +167,7 @@ RankedRun = tuple[Batch, Mapping[str, PlaceCell]]
 
 def list_rows(
     runs: Sequence[Batch],
-    ranked: Leaderboard,
+    ranked: RunPlaces,
     summaries: Mapping[str, Summary],
     measures: Sequence[str],
     *,

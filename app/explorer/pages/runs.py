@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 RUNS_PAGE = 25
-STATUSES: tuple[BatchStatus, ...] = get_args(BatchStatus)
+RUN_STATUSES: tuple[BatchStatus, ...] = get_args(BatchStatus)
 MOST_FILTER_CHARACTERS = 200
 """Most characters of a filter."""
 
@@ -57,7 +57,7 @@ class RunsQuery:
         return BatchFilter(
             text=self.text or None,
             rubric=self.rubric or None,
-            status=next((status for status in STATUSES if status == self.status), None),
+            status=next((status for status in RUN_STATUSES if status == self.status), None),
             metadata={SYSTEM: self.system} if self.system else {},
         )
 
@@ -114,7 +114,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         shown={batch.id for batch in batches},
         systems=sorted({system for batch in batches if (system := system_of(batch))}),
         rubrics=container.scoring.context.rubrics.list(),
-        statuses=STATUSES,
+        statuses=RUN_STATUSES,
         system_of=system_of,
         build_of=build_of,
         judges_of=partial(run_names.judges_of, container),
@@ -179,7 +179,7 @@ async def describe_group(
 def read_asked(request: Request) -> RunsQuery:
     """The parameters; invalid values are ignored."""
     given = {name: request.query_params.get(name, "").strip()[:MOST_FILTER_CHARACTERS] for name in vars(RunsQuery())}
-    if given["status"] not in STATUSES:
+    if given["status"] not in RUN_STATUSES:
         given["status"] = ""
     return RunsQuery(**given)
 
@@ -190,7 +190,7 @@ MOST = 6
 MOST_LINES = 50
 """Names and systems among which the largest falls are looked for: those with the newest runs."""
 
-LARGEST = 20_000
+MOST_COMPARED_CANDIDATES = 20_000
 """Most candidates of a run that is compared automatically; more take seconds."""
 
 State = Literal["known", "computing", "mismatch", "unknown"]
@@ -286,7 +286,7 @@ async def look_at_newest(
     """The comparison of one run with its pinned baseline, else with its predecessor; the last two as of `examine`."""
     before, batch = both
     rubric = find_rubric(container, batch.rubric_name)
-    large = max(batch.counts.total, before.counts.total) > LARGEST
+    large = max(batch.counts.total, before.counts.total) > MOST_COMPARED_CANDIDATES
     if rubric is None or large or run_values.find_obstacle(both) is not None:
         return Glance(batch, before, "unknown")
     try:

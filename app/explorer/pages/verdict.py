@@ -38,7 +38,8 @@ from saiten_server.explorer.pages.run_values import examine, paint
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.language import Speech, mark
 from saiten_server.runs import names as run_names
-from saiten_server.runs.names import BLENDED, build_of, name_faulty, name_measures, system_of
+from saiten_server.runs.names import build_of, name_faulty, name_measures, system_of
+from saiten_server.runs.summary import BLENDED
 
 if TYPE_CHECKING:
     from saiten_server.container import Container

@@ -28,7 +28,7 @@ from saiten_server.runs.datasets.service import open_service as open_datasets
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summary import MONITOR, PROBABILITY
 
-MOST_BYTES = 32_000_000
+MOST_ADDED_BYTES = 32_000_000
 """Of the conversations that are added at a time, as JSON."""
 
 WINDOW, CONVERSATION = "window", "conversation"
@@ -97,8 +97,8 @@ class ProductionService:
                 continue
             found.append(item)
             size += len(await asyncio.to_thread(item.model_dump_json))
-            if size > MOST_BYTES:
-                raise InvalidRequest(Message("conversations-too-large", maximum=MOST_BYTES))
+            if size > MOST_ADDED_BYTES:
+                raise InvalidRequest(Message("conversations-too-large", maximum=MOST_ADDED_BYTES))
         if not found:
             raise InvalidRequest(Message("conversations-without-texts"))
         return found

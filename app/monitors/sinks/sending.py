@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("saiten.monitors")
 
 ROUND_SECONDS = 1.0
-AT_ONCE = 8
+SENT_AT_ONCE = 8
 """What is sent to one sink side by side."""
 
 SERVICE_SINKS = 8
@@ -36,7 +36,7 @@ TIMEOUT_SECONDS = 10.0
 MOST_ANSWER_BYTES = 65_536
 """Of an answer, which is read only so that its connection can be used again."""
 
-REFUSED = frozenset({400, 404, 405, 409, 410, 413, 415, 422})
+REFUSING_STATUSES = frozenset({400, 404, 405, 409, 410, 413, 415, 422})
 """Statuses by which a sink says that it will never take this."""
 
 
@@ -104,7 +104,7 @@ class Sender:
         try:
             # What cannot be read, for example, holds up this sink alone.
             with surviving(logger, "sinks"):
-                while self.clock() < ends_at and (due := await self.outbox.take(place, self.now(), AT_ONCE)):
+                while self.clock() < ends_at and (due := await self.outbox.take(place, self.now(), SENT_AT_ONCE)):
                     failures = await asyncio.gather(*(self._send(client, one) for one in due), return_exceptions=True)
                     for failure in filter(None, failures):
                         raise failure
@@ -143,7 +143,7 @@ class Sender:
             status = response.status_code
             if is_kept:
                 continue
-            if status in REFUSED:
+            if status in REFUSING_STATUSES:
                 return f"status-{status}"
             raise Unanswered(f"status-{status}", read_pause(response.headers.get("retry-after")))
         return None
@@ -184,5 +184,5 @@ def open_client() -> httpx.AsyncClient:
     import httpx
 
     # A sink must not wait for a connection because others hold them: what is sent at once is bounded by turns.
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=SENT_AT_ONCE)
     return httpx.AsyncClient(follow_redirects=False, timeout=TIMEOUT_SECONDS, trust_env=False, limits=limits)

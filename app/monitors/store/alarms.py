@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from saiten_server.core.conversation import KIND, KINDS
+from saiten_server.core.conversation import FAULT_KINDS, KIND
 from saiten_server.core.model import digest
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.store.monitors import begin_of
@@ -38,7 +38,7 @@ MOST_DAYS = 30
 SHOWN = 5
 """Conversations and kinds that explain an alarm."""
 
-MOST_READ = 2_000
+MOST_CONVERSATIONS_READ = 2_000
 """Conversations among which the worst are looked for, the newest."""
 
 RATES = frozenset({FAULTY, *FINDING_MEASURES})
@@ -199,7 +199,7 @@ class AlarmReview:
             select(seen.name, seen.batch_id, seen.position, seen.scores, seen.faulty, seen.findings, seen.answers)
             .where(seen.monitor_id == self.stored.monitor.id, seen.epoch == self.stored.epoch, seen.closed_at >= since)
             .order_by(seen.closed_at.desc())
-            .limit(MOST_READ)
+            .limit(MOST_CONVERSATIONS_READ)
         )
         rows = (await self.connection.execute(query)).all()
         valued = [(value, row) for row in rows if (value := value_of(row, measure)) is not None]
@@ -222,7 +222,7 @@ def value_of(row: Any, measure: str) -> float | None:
 def find_risen(reference: Mapping[str, Floats], days: Mapping[str, Floats], start: int) -> tuple[RisenKind, ...]:
     """The kinds of faults that rose most since a day, per 100 system turns."""
     found = []
-    for kind in KINDS:
+    for kind in FAULT_KINDS:
         old, new = reference.get(KIND + kind), days.get(KIND + kind)
         after = None if new is None else rate_of(new[max(0, start) :])
         before = 0.0 if old is None else rate_of(old)

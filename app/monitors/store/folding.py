@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from saiten_server.core.conversation import ANY_CODE, KIND, KINDS, FaultyTurns
+from saiten_server.core.conversation import ANY_CODE, FAULT_KINDS, KIND, FaultyTurns
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.monitors.sinks.store import post
 from saiten_server.monitors.sinks.values import SentScores, address_alarm, address_scores
@@ -34,7 +34,7 @@ from saiten_server.scoring.store import read_evaluation
 if TYPE_CHECKING:
     pass
 
-AT_ONCE = 100
+RESULTS_AT_ONCE = 100
 """Results of one transaction."""
 
 own, seen, state, alarm = t.monitors.c, t.monitor_conversations.c, t.monitor_states.c, t.monitor_alarms.c
@@ -114,7 +114,7 @@ async def fold(engine: AsyncEngine, monitor_id: str, scales: Scales, now: dateti
         for raised in alarms:
             outgoing += address_alarm(stored.monitor, raised, scales.names.get(raised.measure, {}))
         await post(connection, stored, outgoing, now)
-    return Folded(scored, alarms, len(rows) == AT_ONCE)
+    return Folded(scored, alarms, len(rows) == RESULTS_AT_ONCE)
 
 
 async def read_arrived(connection: AsyncConnection, monitor_id: str) -> Sequence[Row[Any]]:
@@ -137,7 +137,7 @@ async def read_arrived(connection: AsyncConnection, monitor_id: str) -> Sequence
         .where(seen.monitor_id == monitor_id, seen.waiting)
         .where(result.id.is_not(None) | batches.c.id.is_(None) | (batches.c.status == "cancelled"))
     )
-    return (await connection.execute(query.order_by(seen.closed_at).limit(AT_ONCE))).all()
+    return (await connection.execute(query.order_by(seen.closed_at).limit(RESULTS_AT_ONCE))).all()
 
 
 def read_scored(row: Row[Any]) -> ScoredConversation:
@@ -166,7 +166,10 @@ def count_judged(stored: StoredMonitor, one: ScoredConversation) -> list[Counted
     found = [Counted(name, day, slot, value, 1.0, weight) for name, value in one.ratings.items()]
     faulty = one.faulty
     if faulty is not None and faulty.system_turns:
-        rates = {FAULTY: faulty.turns_of(ANY_CODE), **{KIND + kind: faulty.turns_of(KIND + kind) for kind in KINDS}}
+        rates = {
+            FAULTY: faulty.turns_of(ANY_CODE),
+            **{KIND + kind: faulty.turns_of(KIND + kind) for kind in FAULT_KINDS},
+        }
         size = float(faulty.system_turns)
         found += [Counted(name, day, slot, len(at), size, weight) for name, at in rates.items() if at is not None]
     return found

@@ -85,7 +85,7 @@ OTLP_PROBLEMS = {
 }
 """What is wrong with a body is answered as OTLP says, in its encoding; with the request, as everywhere."""
 
-CODES = {HTTPStatus.SERVICE_UNAVAILABLE: 14, HTTPStatus.TOO_MANY_REQUESTS: 8, HTTPStatus.INSUFFICIENT_STORAGE: 8}
+GRPC_CODES = {HTTPStatus.SERVICE_UNAVAILABLE: 14, HTTPStatus.TOO_MANY_REQUESTS: 8, HTTPStatus.INSUFFICIENT_STORAGE: 8}
 """gRPC's codes of errors that are not the caller's."""
 
 INVALID_ARGUMENT, INTERNAL = 3, 13
@@ -257,7 +257,7 @@ def answer_status(request: Request, error: SaitenError, *, is_json: bool) -> Res
     """The error as OTLP has it, with the status and the headers that it has everywhere."""
     status = find_status(error)
     usual = INVALID_ARGUMENT if status < HTTPStatus.INTERNAL_SERVER_ERROR else INTERNAL
-    code = CODES.get(HTTPStatus(status), usual)
+    code = GRPC_CODES.get(HTTPStatus(status), usual)
     text = f"{error.code}: {error.message.say(language_of(request))}"
     headers = headers_of(error, status)
     if is_json:

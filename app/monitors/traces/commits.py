@@ -39,13 +39,13 @@ from saiten_server.platform.sql.sizes import add_bytes, count_bytes
 MOST_SPANS = 2_000
 """Of a conversation. More of them are refused."""
 
-MOST_BYTES = 16 * 1024 * 1024
+MOST_TEXT_BYTES = 16 * 1024 * 1024
 """Of the texts of a conversation."""
 
 SPAN_BYTES = 200
 """What a row of a span takes beside its text."""
 
-AT_ONCE = 500
+CONVERSATIONS_AT_ONCE = 500
 """Conversations of one statement."""
 
 MOST_UNREAD = 100
@@ -113,7 +113,7 @@ class Group:
         for row, own in self.rows:
             if row.key in self.taken:
                 own.known += 1
-            elif spans >= MOST_SPANS or size > MOST_BYTES:
+            elif spans >= MOST_SPANS or size > MOST_TEXT_BYTES:
                 own.refused += 1
                 self.refused += 1
             else:
@@ -222,7 +222,7 @@ async def read_homes(connection: AsyncConnection, places: Collection[tuple[str, 
         by_project[project].append(trace)
     found: dict[tuple[str, str], Home] = {}
     for project, traces in by_project.items():
-        for some in db.cut_pieces(traces, AT_ONCE):
+        for some in db.cut_pieces(traces, CONVERSATIONS_AT_ONCE):
             query = select(of_trace.trace, of_trace.conversation_id, of_trace.name)
             rows = await connection.execute(query.where(of_trace.project == project, of_trace.trace.in_(some)))
             found |= {(project, row.trace): Home(row.conversation_id, row.name) for row in rows}
@@ -234,7 +234,7 @@ async def join_traces(connection: AsyncConnection, fresh: Homes) -> None:
     it."""
     olds = {name_id(project, trace, is_trace=True): home for (project, trace), home in fresh.items()}
     free = or_(conversation.state == "open", and_(conversation.state == "closed", conversation.owner.is_(None)))
-    for some in db.cut_pieces(sorted(olds), AT_ONCE):
+    for some in db.cut_pieces(sorted(olds), CONVERSATIONS_AT_ONCE):
         query = select(*HEAD).where(conversation.id.in_(some), free).order_by(conversation.id).with_for_update()
         for row in (await connection.execute(query)).all():
             await join_trace(connection, row, olds[row.id])
@@ -284,7 +284,7 @@ def place_row(groups: dict[str, Group], homes: Homes, body: Arrived, row: SpanRo
 
 async def keep_groups(connection: AsyncConnection, groups: Mapping[str, Group]) -> Mapping[str, int]:
     """Stores the rows of each conversation that are not stored; returns the bytes that each project takes more."""
-    for some in db.cut_pieces(sorted(groups), AT_ONCE):
+    for some in db.cut_pieces(sorted(groups), CONVERSATIONS_AT_ONCE):
         query = select(*HEAD).where(conversation.id.in_(some)).order_by(conversation.id).with_for_update()
         for head in (await connection.execute(query)).all():
             groups[head.id].head = head

@@ -14,7 +14,7 @@ Reason = Literal["span-too-large", "span-damaged", "span-ids", "span-attributes"
 """Why a span is rejected."""
 
 
-PIECE_BYTES = 1024 * 1024
+UNPACKED_BYTES = 1024 * 1024
 """Bytes that are unpacked at a time."""
 
 MOST_MEMBERS = 64
@@ -40,7 +40,8 @@ class BodyDamaged(Exception):
 @dataclass(frozen=True)
 class WireLimits:
     """What a body may hold: `packed_bytes` on the wire, `bytes` unpacked, `spans` (or log records), and of each span
-    `span_bytes` and `attributes`. `marks` are the commas and brackets of a JSON body, a bound on its values."""
+    `span_bytes` and `attributes`. `marks` bounds the values of a body; in JSON its commas and brackets are counted.
+    `span_bytes` and `attributes` hold for a resource and a scope, too."""
 
     packed_bytes: int = 16 * 1024 * 1024
     bytes: int = 64 * 1024 * 1024
@@ -63,7 +64,7 @@ def unpack(body: bytes, limits: WireLimits) -> bytes:
                 raise BodyDamaged(Message("traces-gzip-damaged"))
             member = zlib.decompressobj(wbits=31)
             while not member.eof:
-                piece = member.decompress(left, PIECE_BYTES)
+                piece = member.decompress(left, UNPACKED_BYTES)
                 unpacked += piece
                 if len(unpacked) > limits.bytes:
                     raise BodyTooLarge(Message("traces-bytes-most", most=limits.bytes))

@@ -43,7 +43,7 @@ MOST_CONVERSATION = 256
 MOST_ATTRIBUTE = 256
 """Characters of a value of an attribute that a monitor names, and of the names of systems and builds."""
 
-MOST_NAMES = 24
+MOST_ATTRIBUTE_NAMES = 24
 """Attributes of an unknown convention that are shown."""
 
 RESPONSE_ID = "gen_ai.response.id"
@@ -54,11 +54,11 @@ MODEL_KINDS = {"chat", "generate_content", "text_completion", "llm", "generation
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """What PostgreSQL refuses, or no encoding has."""
 
-DIGEST_BYTES = 8
+TEXT_DIGEST_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Reader:
+class SpanReader:
     """Reads the spans of a body of one project."""
 
     project: str
@@ -144,7 +144,7 @@ def count_unread(span: WireSpan, found: Read) -> None:
     if kind in MODEL_KINDS and not names:
         found.counts["without-content"] += 1
     elif names and not (kind and kind not in MODEL_KINDS):
-        found.unread[span.scope or "-", " ".join(clean(name)[:80] for name in names[:MOST_NAMES])] += 1
+        found.unread[span.scope or "-", " ".join(clean(name)[:80] for name in names[:MOST_ATTRIBUTE_NAMES])] += 1
     else:
         found.counts["around"] += 1
 
@@ -152,6 +152,8 @@ def count_unread(span: WireSpan, found: Read) -> None:
 def find_attribute(span: WireSpan, name: str) -> str:
     """The value of an attribute that a monitor names; empty where there is none."""
     value = span.attributes.get(name, span.resource.get(name))
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
     return "" if value is None or isinstance(value, list | dict) else clean(str(value)[:MOST_ATTRIBUTE])
 
 
@@ -174,4 +176,4 @@ def cut_name(name: str) -> str:
 
 def digest_text(text: str) -> str:
     """What stands for a text among those of a conversation."""
-    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return hashlib.blake2b(text.encode(), digest_size=TEXT_DIGEST_BYTES).hexdigest()

@@ -45,7 +45,7 @@ PACKED_TIMES = 8
 BUSY_SECONDS = 2.0
 """When to come again."""
 
-SWEEP_SECONDS = 2.0
+CLOSE_SECONDS = 2.0
 EXPIRE_SECONDS = 600.0
 """Between two looks for conversations that are to be closed, and for those that are to go."""
 
@@ -124,14 +124,14 @@ class TraceIntake:
 
             def work() -> None:
                 # Both load the readers of files: no start of the service is to wait for them.
-                from saiten_server.monitors.traces.reading import Reader
+                from saiten_server.monitors.traces.reading import SpanReader
                 from saiten_server.monitors.traces.wire import decode
 
                 nonlocal read
                 plain = unpack(body, self.limits) if is_packed else body
                 found = decode(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
-                read = Reader(project, rules, self._known, self._redact).read(found.spans)
+                read = SpanReader(project, rules, self._known, self._redact).read(found.spans)
 
             # Decoding holds the interpreter: several threads would only slow each other.
             async with self._decoding:
@@ -205,7 +205,7 @@ class TraceUpkeep:
         while True:
             with surviving(logger, "conversations"):
                 await self.sweep()
-            await self._sleep(SWEEP_SECONDS)
+            await self._sleep(CLOSE_SECONDS)
 
     async def sweep(self) -> int:
         """Closes what is due; now and then removes what is old. Returns how many were closed."""

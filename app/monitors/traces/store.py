@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.monitors.traces.commits import (
-    AT_ONCE,
+    CONVERSATIONS_AT_ONCE,
     MOST_SPANS,
     Arrived,
     Kept,
@@ -55,12 +55,12 @@ COUNTED_AT_ONCE = 20
 """Long conversations that are put together to count their turns, of one sweep."""
 
 
-NAME = "conversation"
+NAME_MARK = "conversation"
 """The mark that is the caller's name of a conversation."""
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadSpans:
     """Spans of a library that no convention reads, with the names of attributes that may hold texts."""
 
     scope: str
@@ -109,7 +109,9 @@ class LiveStore:
         )
         due = select(conversation.id).where(conversation.state == "open", or_(usual, *idle))
         closed = 0
-        while found := await db.fetch_column(self._engine, due.order_by(conversation.last_at).limit(AT_ONCE)):
+        while found := await db.fetch_column(
+            self._engine, due.order_by(conversation.last_at).limit(CONVERSATIONS_AT_ONCE)
+        ):
             closed += await self._close(found, now, or_(usual, *idle))
         return closed + await self._close_long(rules, now)
 
@@ -205,11 +207,11 @@ class LiveStore:
     async def erase_marked(self, project: str, marks: Mapping[str, str]) -> int:
         """Removes all conversations with these attributes, of which `conversation` is the caller's name of it; returns
         how many. Stored are those that the project's rules name."""
-        attributes = {name: value for name, value in marks.items() if name != NAME}
+        attributes = {name: value for name, value in marks.items() if name != NAME_MARK}
         mine = [
             equals(conversation.project, project),
             *db.has_marks(self._engine, conversation.attributes, attributes),
-            *([equals(conversation.name, marks[NAME])] if NAME in marks else []),
+            *([equals(conversation.name, marks[NAME_MARK])] if NAME_MARK in marks else []),
         ]
         removed = 0
         while step := await self._remove(*mine):
@@ -233,7 +235,7 @@ class LiveStore:
         """Removes some of the conversations for which the conditions hold."""
         async with db.change(self._engine) as connection:
             found = select(conversation.id, conversation.project, conversation.bytes).where(*conditions)
-            rows = (await connection.execute(found.limit(AT_ONCE).with_for_update())).all()
+            rows = (await connection.execute(found.limit(CONVERSATIONS_AT_ONCE).with_for_update())).all()
             ids = [row.id for row in rows]
             if ids:
                 await connection.execute(delete(live_spans).where(span.conversation_id.in_(ids)))
@@ -250,7 +252,7 @@ class LiveStore:
         query = select(conversation.state, func.count()).group_by(conversation.state)
         return {row[0]: row[1] for row in await db.fetch(self._engine, query)}
 
-    async def count(self, project: str) -> tuple[Mapping[str, int], Mapping[str, int], builtins.list[Unread]]:
+    async def count(self, project: str) -> tuple[Mapping[str, int], Mapping[str, int], builtins.list[UnreadSpans]]:
         """The project's conversations by state, what its spans were or why they were left out, and the unknown
         conventions, the most frequent first."""
         mine = equals(conversation.project, project)
@@ -259,7 +261,7 @@ class LiveStore:
         rows = await db.fetch(self._engine, select(live_counts).where(equals(counted.project, project)))
         counts = {row.what: row.count for row in rows if row.what != UNREAD}
         unread = [
-            Unread(about[0], tuple(about[1].split()), row.count, row.last_at)
+            UnreadSpans(about[0], tuple(about[1].split()), row.count, row.last_at)
             for row in rows
             if row.what == UNREAD and (about := json.loads(row.about))
         ]
@@ -308,6 +310,7 @@ async def put_together(row: Any, spans: Sequence[StoredSpan]) -> LiveConversatio
         errors=found.errors,
         tool_calls=found.tool_calls,
         repeats=found.repeats,
+        refused_spans=row.refused + found.refused,
     )
 
 

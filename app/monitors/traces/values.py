@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from saiten_server.core.conversation import Role
+from saiten_server.core.conversation import MOST_TURNS, Role
 
 State = Literal["open", "closed", "done"]
 """A conversation that is going on; one that has ended and waits for its monitors; one that they are done with."""
@@ -17,7 +17,6 @@ Redact = Callable[[str, Collection[str]], str]
 """A text without what these kinds of redaction hide (`email`, `phone`, `number`, `name`)."""
 
 IDLE_SECONDS = 300.0
-MOST_TURNS = 400
 GRACE_SECONDS = 3_600.0
 
 
@@ -107,7 +106,7 @@ class ConversationClaim:
 @dataclass(frozen=True, slots=True)
 class SpanRow:
     """What is stored of a span or log record. `conversation` is the id that it names, empty for none. `said` is JSON,
-    see `Reader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
+    see `SpanReader`; `fresh` are the digests of the texts that it holds, by which later rows may refer to them."""
 
     trace: str
     key: str

@@ -24,7 +24,7 @@ SCOPED = {"traces": ("resourceSpans", "scopeSpans", "spans"), "logs": ("resource
 
 TRACE_ID, SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9a-f]{16}")
 
-MOST_NAME = 200
+MOST_SPAN_NAME = 200
 """Characters of a name of a span or of a library."""
 
 ERROR = 2
@@ -93,8 +93,8 @@ def make_log(
     """A log record as a part of its span. Those with the same content are one."""
     text = json.dumps([name, at, said], sort_keys=True, default=str)
     part = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-    event = SpanEvent(name[:MOST_NAME], said)
-    return WireSpan(*check_ids(*ids), "", part, name[:MOST_NAME], at, at, False, said, [event], resource, scope)
+    event = SpanEvent(name[:MOST_SPAN_NAME], said)
+    return WireSpan(*check_ids(*ids), "", part, name[:MOST_SPAN_NAME], at, at, False, said, [event], resource, scope)
 
 
 def check_ids(trace: str, span: str) -> tuple[str, str]:
@@ -128,7 +128,7 @@ def decode_json(body: bytes, signal: Signal, limits: WireLimits) -> Decoded:
         resource = read_attributes(as_object(of_resource.get("resource")).get("attributes"))
         for scoped in list_objects(of_resource.get(middle)):
             scope = as_object(scoped.get("scope"))
-            name = f"{scope.get('name', '')} {scope.get('version', '')}".strip()[:MOST_NAME]
+            name = f"{scope.get('name', '')} {scope.get('version', '')}".strip()[:MOST_SPAN_NAME]
             for one in list_objects(scoped.get(inner)):
                 seen += 1
                 if seen > limits.spans:
@@ -151,7 +151,7 @@ def read_json_span(span: Mapping[str, Any], resource: Mapping[str, Any], scope: 
         *check_ids(str(span.get("traceId")), str(span.get("spanId"))),
         str(span.get("parentSpanId") or "").lower()[:16],
         "",
-        str(span.get("name", ""))[:MOST_NAME],
+        str(span.get("name", ""))[:MOST_SPAN_NAME],
         read_nanoseconds(span.get("startTimeUnixNano")),
         read_nanoseconds(span.get("endTimeUnixNano")),
         as_object(span.get("status")).get("code") in (ERROR, "STATUS_CODE_ERROR"),

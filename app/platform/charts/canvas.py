@@ -85,7 +85,6 @@ MOST_LABEL_CHARACTERS = 1_000
 JOINERS = frozenset("\u200c\u200d")
 """Joiners control nothing, and hold emoji and the words of some scripts together."""
 
-DASH = "\N{EN DASH}"
 ELLIPSIS = "…"
 
 

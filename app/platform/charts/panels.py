@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from saiten.core.figures import DASH
 from saiten_server.core.reports import Matrix
 from saiten_server.platform.charts import canvas
 from saiten_server.platform.charts.canvas import (
@@ -73,7 +74,7 @@ def build_matrix(
                     "bottom": (row + 1) * CELL - 1,
                     "value": value,
                     "shade": 0.0 if value is None else abs(value),
-                    "text": canvas.DASH if value is None else canvas.write_number(value),
+                    "text": DASH if value is None else canvas.write_number(value),
                 }
             )
     side = CELL * len(names)
@@ -223,7 +224,7 @@ def build_spreads(
     left = max([0.0, *(canvas.measure_width(row["text"], SMALL) for row in rows)]) + 8
     x, y = rule(reach, axis), canvas.pixels(height, 0).at("y")
     known = [row for row in rows if row["mean"] is not None]
-    empty = [{**row, "text": canvas.DASH} for row in rows if row["mean"] is None]
+    empty = [{**row, "text": DASH} for row in rows if row["mean"] is None]
     inner = max(80.0, width - left - 10)
     thin, thick = ({"type": "rule", "color": SERIES[1], "strokeWidth": size, "opacity": 0.5} for size in (1.5, 5))
     layers = [

@@ -38,7 +38,7 @@ ATTRIBUTES = frozenset(
 DEFAULTS = {("opacity", "1"), ("transform", "translate(0,0)")}
 EMPTY_PATHS = frozenset({"", "M0,0h0v0h0Z"})
 LONG_FRACTION = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
-NAMED = re.compile(r"\b(\w+)_marks\b")
+MARKS_CLASS = re.compile(r"\b(\w+)_marks\b")
 ENDS = (".", "。", "!", "！", "?", "？", ":", "：")
 
 
@@ -198,7 +198,7 @@ def is_unseen(tag: str, element: ElementTree.Element) -> bool:
 def keep_attributes(element: ElementTree.Element) -> Iterator[tuple[str, str]]:
     """The attributes that a chart needs, with short numbers, and its name as a class."""
     for name, value in element.items():
-        if name == "class" and (found := NAMED.search(value)):
+        if name == "class" and (found := MARKS_CLASS.search(value)):
             yield "class", f"chart-{found[1].replace('_', '-')}"
         elif name in ATTRIBUTES and (name, value) not in DEFAULTS:
             # Two digits after the point are finer than any screen.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
+from saiten.core.figures import DASH
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.platform.charts.canvas import (
-    DASH,
     INK,
     INK_SOFT,
     LIGHT,

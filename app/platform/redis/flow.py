@@ -16,7 +16,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from saiten_server.platform import flow_state
-from saiten_server.platform.flow_state import Demand, FlowLimits, Grant, LocalFlowState, Report
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, Grant, LocalFlowState
 from saiten_server.platform.redis.request_limits import FAILURES, RedisOutage
 
 logger = logging.getLogger("saiten.flow")
@@ -71,7 +71,7 @@ class RedisFlowState:
             clock=clock,
         )
 
-    async def exchange(self, report: Report, demand: Demand) -> Grant:
+    async def exchange(self, report: FlowReport, demand: Demand) -> Grant:
         if self._alone:
             report = replace(report, closed_seconds=max(report.closed_seconds, self._local.closed_seconds))
         answer = await self._outage.ask(lambda: self._script(keys=self._keys, args=self._write(report, demand)))
@@ -94,7 +94,7 @@ class RedisFlowState:
         except FAILURES as error:
             logger.info("flow control: Redis was not told of this process's end (%s)", type(error).__name__)
 
-    def _write(self, report: Report, demand: Demand) -> list[Any]:
+    def _write(self, report: FlowReport, demand: Demand) -> list[Any]:
         age = report.throttled_age_seconds
         learned = [report.requests_per_minute or 0, report.tokens_per_minute or 0]
         seen = [report.successes, -1 if age is None else max(0.0, age), report.closed_seconds, report.tokens, *learned]

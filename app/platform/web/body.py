@@ -23,7 +23,7 @@ from saiten_server.platform.web.problems import RequestRefused
 
 T = TypeVar("T")
 
-MOST_BYTES = 256 * 1024 * 1024
+MOST_BODY_BYTES = 256 * 1024 * 1024
 FREE_BYTES = 64 * 1024
 """Bytes of each body that are not counted. Ordinary requests of a few kilobytes are thus served even while large, slow
 bodies use the whole allowance."""
@@ -36,7 +36,7 @@ CLOSED_EARLY = Message("connection-closed")
 class BodyMemory:
     """Counts the bytes of bodies in memory, beyond `FREE_BYTES` of each; at most `maximum`."""
 
-    def __init__(self, maximum: int = MOST_BYTES) -> None:
+    def __init__(self, maximum: int = MOST_BODY_BYTES) -> None:
         self._maximum = maximum
         self.held = 0
 

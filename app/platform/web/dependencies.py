@@ -22,13 +22,12 @@ from cachetools import TTLCache
 from fastapi import Depends, Request, Response
 from pydantic import BaseModel
 
-from saiten.core.messages import Message
+from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
 from saiten_server.core.model import COMPACT, Value, pointer
 from saiten_server.core.sentences import LANGUAGE, translate
 from saiten_server.platform.web.body import JSON
-from saiten_server.platform.web.languages import DEFAULT
 from saiten_server.platform.web.problems import RequestRefused, language_of
 
 if TYPE_CHECKING:
@@ -245,7 +244,7 @@ def tell_stored(request: Request, text: str) -> Response:
     """JSON with the sentences of a stored result, these in the language that the caller prefers. English, in which they
     are stored, costs nothing."""
     language = language_of(request)
-    if language != DEFAULT:
+    if language != DEFAULT_LANGUAGE:
         text = translate_text(text, language)
     return Response(text, 200, {"Content-Language": language, "Vary": "Accept-Language"}, JSON)
 

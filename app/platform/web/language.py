@@ -19,10 +19,11 @@ from babel.support import NullTranslations, Translations
 from fastapi import Request
 
 from saiten.core.figures import round_figure
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.core.wording import LEVELS
 from saiten_server.core.conversation import KIND
 from saiten_server.platform.bundled import bundled_folder, find_folders
-from saiten_server.platform.web.languages import DEFAULT, LANGUAGES, negotiate
+from saiten_server.platform.web.languages import LANGUAGES, negotiate
 
 LANGUAGE_COOKIE = "saiten_language"
 
@@ -39,7 +40,7 @@ def language_of(request: Request) -> str:
 def translations_of(language: str) -> NullTranslations:
     """The catalogs of a language put together: one file an area, each with both sides in plain text."""
     found = NullTranslations()
-    if language == DEFAULT:
+    if language == DEFAULT_LANGUAGE:
         return found
     whole = Catalog(locale=language)
     for catalog in catalogs_of(language).values():

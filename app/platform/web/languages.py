@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from saiten.core.messages import DEFAULT_LANGUAGE
+
 LANGUAGES: Mapping[str, str] = {"en": "English", "ja": "日本語", "ko": "한국어"}
 """Each by its own name."""
-
-DEFAULT = "en"
 
 MOST_PREFERENCES = 32
 """Languages of a header that are looked at. A browser sends a handful."""
@@ -21,7 +21,7 @@ PREFERENCE = re.compile(
 def negotiate(header: str) -> str:
     """The language of `Accept-Language` (RFC 9110) with the highest weight, the earlier of equal ones. What is not
     written as the RFC says is passed over."""
-    best, weight = DEFAULT, 0.0
+    best, weight = DEFAULT_LANGUAGE, 0.0
     for part in header.split(",", MOST_PREFERENCES)[:MOST_PREFERENCES]:
         found = PREFERENCE.fullmatch(part)
         if found is None:

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from saiten_server.platform.web.glossary import ALIKE, FIELD_DESCRIPTIONS, PARAMETERS
-from saiten_server.platform.web.problems import CODES
+from saiten_server.platform.web.problems import PROBLEM_CODES
 
 EXAMPLE = {
     "rubric": "ja-dialogue",
@@ -167,7 +167,9 @@ class Problem(BaseModel):
     # Any text beside the known ones: a code may be added, and generated clients of today are to read it.
     code: Annotated[
         str,
-        WithJsonSchema({"anyOf": [{"type": "string", "enum": sorted(CODES)}, {"type": "string"}], "title": "Code"}),
+        WithJsonSchema(
+            {"anyOf": [{"type": "string", "enum": sorted(PROBLEM_CODES)}, {"type": "string"}], "title": "Code"}
+        ),
     ]
     message: str
     values: dict[str, Any]

@@ -171,7 +171,7 @@ def environment_of(language: str) -> Environment:
 
 def tell_in_language(language: str, what: str | Message) -> str:
     """A sentence in the language; a text as it is."""
-    return clip(what.say(language), MOST_TOLD) if isinstance(what, Message) else what
+    return clip(what.say(language), MOST_FAULT_CHARACTERS) if isinstance(what, Message) else what
 
 
 def is_verbatim(what: str | Message) -> bool:
@@ -179,7 +179,7 @@ def is_verbatim(what: str | Message) -> bool:
     return isinstance(what, Message) and what.id == "verbatim"
 
 
-MOST_TOLD = 400
+MOST_FAULT_CHARACTERS = 400
 
 
 class Page(Response):

@@ -14,16 +14,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from saiten.core.messages import Message
+from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, describe
-from saiten_server.platform.web.languages import DEFAULT, negotiate
+from saiten_server.platform.web.languages import negotiate
 
 logger = logging.getLogger("saiten.web")
 
-STATUSES: Mapping[type[SaitenError], int] = {
+HTTP_STATUSES: Mapping[type[SaitenError], int] = {
     errors.InvalidRequest: 422,
     InvalidDocument: 422,
     InvalidLines: 422,
@@ -93,7 +93,7 @@ REFUSALS = frozenset(
 )
 """The codes of requests that are refused before any service is called."""
 
-CODES = frozenset({kind.code for kind in STATUSES} | REFUSALS | {"method-not-allowed"})
+PROBLEM_CODES = frozenset({kind.code for kind in HTTP_STATUSES} | REFUSALS | {"method-not-allowed"})
 """Every code; `title_messages.toml` has the title of each, under `title-CODE`."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -120,7 +120,7 @@ def problem(
     message: Message,
     *,
     instance: str,
-    language: str = DEFAULT,
+    language: str = DEFAULT_LANGUAGE,
     headers: ExtraHeaders = None,
     **more: Any,
 ) -> Response:
@@ -143,7 +143,11 @@ def problem(
 
 def title_of(code: str) -> Message:
     """The title of a problem's code."""
-    return Message(f"title-{code}") if code in CODES else Message("verbatim", text=code.replace("-", " ").capitalize())
+    return (
+        Message(f"title-{code}")
+        if code in PROBLEM_CODES
+        else Message("verbatim", text=code.replace("-", " ").capitalize())
+    )
 
 
 def clip_values(value: Any) -> Any:
@@ -202,7 +206,7 @@ def find_status(error: SaitenError) -> int:
 
 def status_of(kind: type[Exception]) -> int:
     """The status of an error class, or of its nearest base class."""
-    return next(STATUSES[each] for each in kind.__mro__ if each in STATUSES)
+    return next(HTTP_STATUSES[each] for each in kind.__mro__ if each in HTTP_STATUSES)
 
 
 def faults_of(error: SaitenError) -> Sequence[tuple[str, Message]]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines
+from saiten_server.core.evaluation import Choice
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.sizes import ROW_BYTES
@@ -22,7 +23,7 @@ from saiten_server.preferences.human.values import (
     PreferencesKept,
     StoredPreference,
 )
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.values import PairOpinion
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.runs.store.batches import BatchStore

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from saiten.core.messages import Message
 from saiten_server.core.batch import plan_of
 from saiten_server.core.errors import InvalidRequest, NotFound
-from saiten_server.core.evaluation import Pair, Record
+from saiten_server.core.evaluation import Choice, Pair, Record
 from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
@@ -26,17 +26,17 @@ from saiten_server.preferences.human.values import (
     ORDERS,
     KeptOpinion,
     NamedPair,
-    Place,
     PreferenceFilter,
     PreferencesKept,
+    ResultPlace,
     Side,
     StoredPreference,
     digest_context,
     digest_opening,
 )
-from saiten_server.preferences.values import Choice, ShownPair
+from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.rounds.store import note_done
-from saiten_server.runs.store.rows import RECEIVING, ROWS
+from saiten_server.runs.store.rows import RECEIVING, STATEMENT_ROWS
 from saiten_server.scoring.store import PAIR_PREFIX, STORED, read_candidate, read_evaluation, read_options
 
 table, result = t.human_preferences.c, evaluations.c
@@ -45,7 +45,7 @@ rounds, drawn, excluded = t.rating_rounds.c, t.round_pairs.c, t.rating_exclusion
 RECORDS_AT_ONCE = 100
 """Preferences of the judge's that are read at a time."""
 
-MOST_SHOWN = 1_000_000
+MOST_LOOKS = 1_000_000
 """Looks of people that a ranking takes."""
 
 
@@ -70,7 +70,7 @@ class HumanPreferenceStore:
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             await hold_sources(connection, project, opinions)
-            for some in db.cut_pieces(rows.values(), ROWS):
+            for some in db.cut_pieces(rows.values(), STATEMENT_ROWS):
                 these = table.key.in_([row["key"] for row in some])
                 gone = await remove_sized(connection, t.human_preferences, PREFERENCE_SIZE, these)
                 replaced += len(gone)
@@ -112,7 +112,7 @@ class HumanPreferenceStore:
         found = dict[str, NamedPair]()
         for round_id, positions in wanted.items():
             mine = (equals(rounds.id, round_id), equals(rounds.project, project))
-            for some in db.cut_pieces(sorted(positions), ROWS):
+            for some in db.cut_pieces(sorted(positions), STATEMENT_ROWS):
                 query = (
                     select(t.round_pairs)
                     .join(t.rating_rounds, rounds.id == drawn.round_id)
@@ -183,7 +183,7 @@ class HumanPreferenceStore:
         """The looks of people at pairs of these batches, by one round or by all, each rater's in the order in which
         they were shown. The systems are the batches' ids. Without `runs`, and without a round, those that came with
         their texts and with names of both systems. Simulated ones, and those of excluded raters and rounds, are left
-        out, and beyond `MOST_SHOWN` the newest."""
+        out, and beyond `MOST_LOOKS` the newest."""
         if not can_store(project, *(runs or ()), round_id or ""):
             return []
         mine = [equals(table.project, project), table.simulated.is_(False), *without_excluded(project)]
@@ -200,7 +200,7 @@ class HumanPreferenceStore:
             .join_from(t.human_preferences, evaluations, at, isouter=True)
             .where(*mine)
             .order_by(table.shown_at, table.number)
-            .limit(MOST_SHOWN)
+            .limit(MOST_LOOKS)
         )
         return [read_shown(row) for row in await db.fetch(self._engine, query)]
 
@@ -286,7 +286,7 @@ def read_judged(row: Row[Any]) -> NamedPair:
     places = read_candidate(row.request).pair
     if plan is None or places is None:  # an erased candidate
         return NamedPair(lengths=measure(evaluation.pair))
-    first, second = (Place(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
+    first, second = (ResultPlace(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
     return NamedPair(first, second, lengths=measure(evaluation.pair))
 
 
@@ -295,15 +295,15 @@ def measure(pair: Pair | None) -> tuple[int | None, int | None]:
     return (None, None) if pair is None else (pair.first.length, pair.second.length)
 
 
-def read_sides(row: Row[Any]) -> tuple[Place, Place]:
+def read_sides(row: Row[Any]) -> tuple[ResultPlace, ResultPlace]:
     """The places of both sides of a drawn pair."""
-    return Place(row.first_batch_id, row.first_position), Place(row.second_batch_id, row.second_position)
+    return ResultPlace(row.first_batch_id, row.first_position), ResultPlace(row.second_batch_id, row.second_position)
 
 
 def read_preference(row: Row[Any]) -> StoredPreference:
     """The preference of a row. It is not validated, because limits apply only to requests."""
     told: dict[str, Any] = {name: getattr(row, name) for name in ("pair", "rater", "reason", "simulated", "created_at")}
-    told |= {name: None if getattr(row, name) is None else from_json(getattr(row, name)) for name in TEXTS}
+    told |= {name: None if getattr(row, name) is None else from_json(getattr(row, name)) for name in PAIR_TEXTS}
     for name in ("first", "second"):
         system = getattr(row, f"{name}_system")
         if system is not None:
@@ -313,7 +313,7 @@ def read_preference(row: Row[Any]) -> StoredPreference:
     )
 
 
-TEXTS = ("context", "first", "second")
+PAIR_TEXTS = ("context", "first", "second")
 
 
 def read_shown(row: Row[Any]) -> ShownPair:
@@ -367,11 +367,11 @@ async def hold_sources(connection: AsyncConnection, project: str, opinions: Sequ
     wanted = {place.batch for _, pair in named for place in pair.places}
     batches, held = t.batches.c, set[str]()
     # In the order of all who lock several.
-    for some in db.cut_pieces(sorted(wanted), ROWS):
+    for some in db.cut_pieces(sorted(wanted), STATEMENT_ROWS):
         query = select(batches.id).where(batches.id.in_(some), batches.project == project, batches.status != RECEIVING)
         locked = query.order_by(batches.id).with_for_update(key_share=True, read=True)
         held.update((await connection.execute(locked)).scalars())
-    for some in db.cut_pieces(sorted({pair.round for _, pair in named if pair.round is not None}), ROWS):
+    for some in db.cut_pieces(sorted({pair.round for _, pair in named if pair.round is not None}), STATEMENT_ROWS):
         query = select(rounds.id).where(rounds.id.in_(some)).order_by(rounds.id)
         held.update((await connection.execute(query.with_for_update(key_share=True, read=True))).scalars())
     for number, pair in named:

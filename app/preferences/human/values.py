@@ -15,10 +15,9 @@ from saiten_server.core.batch import ItemId
 from saiten_server.core.conversation import Turns, find_role_fault
 from saiten_server.core.dialogue import Context, Limits, MetadataValue, Text, Utterance
 from saiten_server.core.errors import MOST_REFUSED, InvalidLines
-from saiten_server.core.evaluation import DialogueId
+from saiten_server.core.evaluation import Choice, DialogueId
 from saiten_server.core.model import Location, Value, digest, listed, refuse
 from saiten_server.core.validation import InvalidDocument, validate
-from saiten_server.preferences.values import Choice
 
 RaterId = ItemId
 Reason = Annotated[str, Field(max_length=2000)]
@@ -164,7 +163,7 @@ class PreferenceFilter(Value):
     rater: str | None = None
 
 
-class Place(NamedTuple):
+class ResultPlace(NamedTuple):
     """A result of a batch."""
 
     batch: str
@@ -179,8 +178,8 @@ class NamedPair:
     pair, at `position`.
     """
 
-    first: Place | None = None
-    second: Place | None = None
+    first: ResultPlace | None = None
+    second: ResultPlace | None = None
     lengths: tuple[int | None, int | None] = (None, None)
     round: str | None = None
     position: int | None = None
@@ -189,7 +188,7 @@ class NamedPair:
     dialogue: str | None = None
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ResultPlace, ...]:
         """Where the sides stand; none of two texts."""
         return tuple(place for place in (self.first, self.second) if place is not None)
 

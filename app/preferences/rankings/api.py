@@ -22,7 +22,7 @@ router = APIRouter(tags=["analyses"])
 
 CSV = "text/csv"
 PLAIN_NUMBER = re.compile(r"\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
-NUMBERS = frozenset({"alpha", "penalty"})
+NUMBER_OPTIONS = frozenset({"alpha", "penalty"})
 OPTIONS = frozenset({"alpha", "ties", "clusters", "by", "penalty"})
 
 RECORDS = [
@@ -104,7 +104,7 @@ def read_options(request: Request) -> dict[str, Any]:
             raise InvalidRequest(Message("option-unknown"), pointer=where)
         if name in found:
             raise InvalidRequest(Message("given-twice"), pointer=where)
-        if name in NUMBERS and not PLAIN_NUMBER.fullmatch(text):
+        if name in NUMBER_OPTIONS and not PLAIN_NUMBER.fullmatch(text):
             raise InvalidRequest(Message("must-be-number"), pointer=where)
-        found[name] = float(text) if name in NUMBERS else text
+        found[name] = float(text) if name in NUMBER_OPTIONS else text
     return found

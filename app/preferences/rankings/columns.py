@@ -12,7 +12,7 @@ from saiten_server.preferences.values import ShownPair
 from saiten_server.stats.observations import NO_RATER, Floats
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
 
-CHOICES = {"first": FIRST, "second": SECOND, "tie": TIE}
+CHOICE_CODES = {"first": FIRST, "second": SECOND, "tie": TIE}
 
 LENGTH = "length"
 """The covariate of the difference in length."""
@@ -28,7 +28,7 @@ def list_columns(shown: Sequence[ShownPair], systems: Sequence[str]) -> ShownPai
             (
                 place[one.first],
                 place[one.second],
-                CHOICES[one.choice],
+                CHOICE_CODES[one.choice],
                 items[one.item],
                 clusters[one.cluster],
                 NO_RATER if one.rater is None else raters[one.rater],

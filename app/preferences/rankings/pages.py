@@ -33,12 +33,12 @@ MOST_LISTED = 50
 CHART_WAIT_SECONDS = 2.0
 FILE_WAIT_SECONDS = 30.0
 
-SOURCES: dict[Source, str] = {
+SOURCE_NAMES: dict[Source, str] = {
     "judge": mark("The judge, in pairs"),
     "people": mark("People"),
     "ratings": mark("The judge's ratings"),
 }
-COLUMNS = (
+COLUMN_TITLES = (
     mark("Rank"),
     mark("System"),
     mark("Strength"),
@@ -82,9 +82,9 @@ async def show_leaderboard(request: Request, container: Serving, project: Projec
         name=name,
         board=found,
         ranking=ranking,
-        source=next(source for source in SOURCES if getattr(found, source) is ranking),
-        sources=[(source, getattr(found, source)) for source in SOURCES if getattr(found, source) is not None],
-        names_of=SOURCES,
+        source=next(source for source in SOURCE_NAMES if getattr(found, source) is ranking),
+        sources=[(source, getattr(found, source)) for source in SOURCE_NAMES if getattr(found, source) is not None],
+        names_of=SOURCE_NAMES,
         chart=await paint(container, speech, ranking),
         beside={(one.a, one.b): one for one in ranking.pairs},
         address=lambda path, **more: query(path, preference_run=run or None, name=name or None, **more),
@@ -96,7 +96,7 @@ async def write_markdown(request: Request, container: Serving, project: Project)
     """The ranking as a table for a README."""
     ranking = await find_ranking(request, container, project)
     speech = speech_of(request)
-    named = dict(zip(HEADINGS, COLUMNS, strict=True))
+    named = dict(zip(HEADINGS, COLUMN_TITLES, strict=True))
     told = ranking.model_dump(mode="json", context={LANGUAGE: speech.language})
     text = write_ranking(told, lambda heading: speech.say(named[heading]))
     return Response(text, media_type="text/markdown; charset=utf-8")

@@ -9,11 +9,10 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.evaluation import OVERALL
 from saiten_server.runs.frame import RunFrame
 from saiten_server.stats.observations import NO_RATER, number_keys
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
-
-OVERALL = "overall"
 
 
 def compare_ratings(systems: Sequence[str], frames: Sequence[RunFrame], aspect: str | None) -> tuple[ShownPairs, int]:

@@ -24,9 +24,9 @@ from saiten_server.stats.record_columns import read_name
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs
 
 WINNERS = {"a": FIRST, "b": SECOND, "tie": TIE}
-NAMES = ("item", "a", "b", "rater", "dialogue")
+PAIR_NAMES = ("item", "a", "b", "rater", "dialogue")
 LENGTHS = ("length_a", "length_b")
-FIELDS = (*NAMES, "winner", *LENGTHS, "covariates")
+FIELDS = (*PAIR_NAMES, "winner", *LENGTHS, "covariates")
 
 MOST_SYSTEMS = 200
 """Every pair of systems is tested with all others: 19,900 of them."""
@@ -50,7 +50,7 @@ class PreferenceReader(RecordReader[tuple[ShownPairs, list[Message]]]):
         self._known = {
             field: defaultdict[str, int](count().__next__) for field in ("system", "item", "rater", "dialogue")
         }
-        self._columns = {field: array("q") for field in (*NAMES, "winner", "line")}
+        self._columns = {field: array("q") for field in (*PAIR_NAMES, "winner", "line")}
         self._numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
 
     def take(self, record: Any, line: int) -> None:
@@ -58,7 +58,7 @@ class PreferenceReader(RecordReader[tuple[ShownPairs, list[Message]]]):
         if not isinstance(record, dict):
             raise Unfit(Message("not-an-object"))
         self._check_fields(record)
-        names = {field: read_known(record, field) for field in NAMES}
+        names = {field: read_known(record, field) for field in PAIR_NAMES}
         for field in ("item", "a", "b"):
             if not names[field]:
                 raise Unfit(Message("preference-field-missing", field=field))
@@ -69,7 +69,7 @@ class PreferenceReader(RecordReader[tuple[ShownPairs, list[Message]]]):
             raise Unfit(Message("winner-not-in-pair", winner=repr(clip(str(winner)))))
         numbers = read_lengths(record) | read_covariates(record)
         self._check_room(names, numbers, line)
-        for field in NAMES:
+        for field in PAIR_NAMES:
             known = self._known["system" if field in {"a", "b"} else field]
             self._columns[field].append(known[names[field]] if names[field] else NO_RATER)
         row = len(self._columns["winner"])
@@ -120,7 +120,7 @@ class PreferenceReader(RecordReader[tuple[ShownPairs, list[Message]]]):
         same = any(map(str.__eq__, columns["a"], columns["b"]))
         if full or same or "" in {*columns["item"], *systems} or not {*columns["winner"]} <= WINNERS.keys():
             raise Unfit(Message("read-one-by-one"))
-        for field in NAMES:
+        for field in PAIR_NAMES:
             known = self._known["system" if field in {"a", "b"} else field]
             self._columns[field].extend([known[value] if value else NO_RATER for value in columns[field]])
         if lengths is not None:
@@ -282,7 +282,7 @@ def read_header(row: Sequence[str], reader: PreferenceReader, line: int) -> list
 
 def add_row(cells: Mapping[str, str], reader: PreferenceReader, line: int) -> None:
     """Passes one row to the reader as a record; an empty cell means no value."""
-    record: dict[str, Any] = {field: cells[field] for field in (*NAMES, "winner") if cells.get(field)}
+    record: dict[str, Any] = {field: cells[field] for field in (*PAIR_NAMES, "winner") if cells.get(field)}
     try:
         record |= {field: number_of(cells[field], field) for field in LENGTHS if cells.get(field)}
         covariates = {

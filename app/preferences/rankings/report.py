@@ -10,6 +10,7 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.reports import Interval
 from saiten_server.preferences.rankings.columns import LENGTH
 from saiten_server.preferences.rankings.values import (
     PlainRank,
@@ -35,8 +36,6 @@ from saiten_server.stats.rank_sets import (
 from saiten_server.stats.resampling import estimate_mean, find_quantile
 from saiten_server.stats.shown_pairs import TIE, ShownPairs
 from saiten_server.stats.strengths import ModelTerm, find_tie_parameter
-
-Interval = tuple[float, float] | None
 
 MOST_INTERVALS = 2_000
 """Pairs of systems up to which each has the interval of its share: some tenths of a millisecond each."""

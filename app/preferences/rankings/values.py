@@ -18,7 +18,7 @@ Voice = Literal["judge", "people", "all"]
 RankInterval = Annotated[tuple[float, float] | None, Field(strict=False, description="at 1 - alpha")]
 Ranks = Annotated[tuple[int, int], Field(strict=False, description="the ranks that cannot be excluded, from 1")]
 
-SOURCES = ("data", "runs", "preference_run")
+DATA_SOURCES = ("data", "runs", "preference_run")
 
 
 class RankingRequest(Value):
@@ -57,7 +57,7 @@ class RankingRequest(Value):
 
     @model_validator(mode="after")
     def _check_source(self) -> RankingRequest:
-        given = [name for name in SOURCES if getattr(self, name) is not None]
+        given = [name for name in DATA_SOURCES if getattr(self, name) is not None]
         refuse("RankingRequest", [((name,), Message("field-beside", other=given[0])) for name in given[1:]])
         if self.runs is not None and len({*self.runs}) < len(self.runs):
             refuse("RankingRequest", [(("runs",), Message("ranking-run-twice"))])

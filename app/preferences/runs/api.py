@@ -27,7 +27,7 @@ from saiten_server.platform.web.dependencies import (
 from saiten_server.platform.web.openapi import LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
 from saiten_server.preferences.runs.lines import stream_pair_table, stream_pairs
-from saiten_server.preferences.runs.service import PairSource, PreferenceRunService, add_plan
+from saiten_server.preferences.runs.service import PairBatchSource, PreferenceRunService, add_plan
 from saiten_server.preferences.runs.values import (
     FailedPair,
     PreferenceLine,
@@ -90,7 +90,7 @@ def runs_of(container: Serving) -> PreferenceRunService:
     return container.find(PreferenceRunService)
 
 
-async def plan_run(request: Request, container: Serving, body: PreferenceRunRequest) -> PairSource:
+async def plan_run(request: Request, container: Serving, body: PreferenceRunRequest) -> PairBatchSource:
     """The run that is asked for, with the project's policy."""
     own = await settle_for(request.state.project, BatchOptions(integrity=body.integrity), container.governance.policies)
     asked = body.model_copy(update={"integrity": own.integrity})

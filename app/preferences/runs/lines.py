@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from saiten.core.messages import DEFAULT
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.core.spreadsheet import BATCH_METADATA, Cell, write_rows
 from saiten_server.core.batch import PairPlan
 from saiten_server.core.evaluation import AspectPreference, Evaluation
@@ -43,13 +43,13 @@ def write_line(result: Result, shared: Mapping[str, Any]) -> dict[str, Any]:
 async def stream_pairs(
     pages: AsyncIterable[Sequence[Result]],
     metadata: Mapping[str, str] = MappingProxyType({}),
-    language: str = DEFAULT,
+    language: str = DEFAULT_LANGUAGE,
 ) -> AsyncIterator[bytes]:
     """One line a result, in UTF-8, its sentences in the language."""
     shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
         lines = (write_line(result, shared) for result in page)
-        said = lines if language == DEFAULT else (translate(line, language) for line in lines)
+        said = lines if language == DEFAULT_LANGUAGE else (translate(line, language) for line in lines)
         yield "".join(COMPACT.encode(line) + "\n" for line in said).encode()
 
 

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from saiten_server.stats.observations import Integers
 
 PairTuple = tuple[int, int, int, int]
 """The places of two runs, and the positions in these."""

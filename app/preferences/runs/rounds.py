@@ -21,7 +21,7 @@ from saiten_server.runs.store.batches import BatchStore
 
 if TYPE_CHECKING:
     from saiten_server.preferences.runs.planning import ChosenPairs
-    from saiten_server.preferences.runs.service import PairSource
+    from saiten_server.preferences.runs.service import PairBatchSource
     from saiten_server.stats.active_choice import PairStanding
 
 Places = tuple[int, int]
@@ -84,7 +84,7 @@ class Rounds:
     store: BatchStore
     looks: PreferenceStore
     sources: SourceStore
-    open_source: Callable[[PairRunOptions], Awaitable[PairSource]]
+    open_source: Callable[[PairRunOptions], Awaitable[PairBatchSource]]
     limit: int
     quota: StorageQuota | None = None
 

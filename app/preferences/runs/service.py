@@ -54,8 +54,8 @@ PAIR_BYTES = 150
 
 
 @dataclass(frozen=True)
-class PairSource:
-    """Implements `Source`: the pairs of a plan. `batches` are those whose responses they are."""
+class PairBatchSource:
+    """Implements `BatchSource`: the pairs of a plan. `batches` are those whose responses they are."""
 
     options: PairRunOptions
     plan: ChosenPairs
@@ -75,7 +75,7 @@ class PairSource:
         """What is stored of the pairs."""
         return PAIR_BYTES * len(self.plan)
 
-    def pinned(self, rubric: str) -> PairSource:
+    def pinned(self, rubric: str) -> PairBatchSource:
         """The same by this version of the rubric."""
         return replace(self, options=self.options.model_copy(update={"rubric": rubric}))
 
@@ -132,7 +132,7 @@ class PreferenceRunService:
     sources: SourceStore
     looks: PreferenceStore
 
-    async def plan(self, project: str, asked: PreferenceRunRequest) -> PairSource:
+    async def plan(self, project: str, asked: PreferenceRunRequest) -> PairBatchSource:
         """The run as it would be. Raises InvalidRequest, RunsUnfit, SignatureMismatch and TextsErased."""
         refuse_unready(asked)
         runs = [await self._find_run(project, run) for run in asked.runs]
@@ -172,7 +172,7 @@ class PreferenceRunService:
         same = ("name", "judge", "budget_usd", "mode", "provider_batch", "integrity", "deadline_hours", "metadata")
         own = {each: getattr(asked, each) for each in same}
         options = PairRunOptions(rubric=rubric.name, path=asked.path, relevance=None, pairs=told, **own)
-        return PairSource(options, plan, self.sources, self.batches, ids_given=all(run.ids_given for run in runs))
+        return PairBatchSource(options, plan, self.sources, self.batches, ids_given=all(run.ids_given for run in runs))
 
     async def _find_run(self, project: str, run_id: str) -> Batch:
         found = await self.batches.find(project, run_id)
@@ -183,7 +183,7 @@ class PreferenceRunService:
     async def accept(
         self,
         project: str,
-        source: PairSource,
+        source: PairBatchSource,
         answer: Callable[[Batch], KeyedAnswer] | None,
         *,
         api_key: str | None = None,
@@ -192,11 +192,11 @@ class PreferenceRunService:
         batch = await self.pairs.accept_source(project, source, answer, api_key=api_key)
         return add_plan(batch, source.options.pairs)
 
-    async def estimate(self, source: PairSource) -> EstimateReport:
+    async def estimate(self, source: PairBatchSource) -> EstimateReport:
         """What the run would take. Stores nothing, and calls no one."""
         return await estimate(source, self.pairs.instruments)
 
-    async def open_source(self, options: PairRunOptions) -> PairSource:
+    async def open_source(self, options: PairRunOptions) -> PairBatchSource:
         """All pairs that the run of these options could have. What was erased since it was planned is left out."""
         from saiten_server.preferences.runs.planning import plan_pairs
 
@@ -204,7 +204,7 @@ class PreferenceRunService:
         plan, whole = options.pairs, rubric.unit == "conversation"
         responses = [await self.sources.read_responses(run, whole=whole) for run in plan.runs]
         found = await asyncio.to_thread(plan_pairs, responses, None)
-        return PairSource(options, found, self.sources, self.batches, ids_given=True)
+        return PairBatchSource(options, found, self.sources, self.batches, ids_given=True)
 
     async def tell(self, project: str, batch: Batch) -> PreferenceRun:
         """The run with what it compares."""

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from saiten.core.messages import Message
 from saiten_server.providers.bertscore.similarity import LoadedEncoder, Tokenizing, find_max_tokens, limit_passes
-from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, Worker, loading
+from saiten_server.providers.huggingface import ModelChoice, ModelKind, ModelSource, Worker, loading
 from saiten_server.providers.ports import EncoderUnavailable, Similarity
 
 Precision = Literal["float32", "bfloat16"]
@@ -141,7 +141,7 @@ def load_encoder(choice: EncoderChoice, clock: Callable[[], float] = time.monoto
         return encoder
 
 
-def _load_weights(config: Any, source: Source, precision: Precision) -> tuple[Any, list[Any]]:
+def _load_weights(config: Any, source: ModelSource, precision: Precision) -> tuple[Any, list[Any]]:
     """The whole model and those of its parameters that the checkpoint did not have."""
     import torch
     from transformers import AutoModel, T5EncoderModel

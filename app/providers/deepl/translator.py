@@ -43,7 +43,7 @@ from saiten.core.messages import Message
 from saiten_server.core import errors
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import Translation
-from saiten_server.platform.flow_state import Demand, FlowLimits, FlowState, LocalFlowState, Report, find_pause
+from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, FlowState, LocalFlowState, find_pause
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.telemetry import Telemetry
 from saiten_server.providers.deepl.requests import (
@@ -218,7 +218,7 @@ class DeepLTranslator:
                     return await self._translate_in_time(texts, request[0].context, source)
             except DeepLFailure as failure:
                 if (asked := failure.error.retry_after_seconds) is not None:
-                    found = await self._pauses.exchange(Report(closed_seconds=asked), Demand())
+                    found = await self._pauses.exchange(FlowReport(closed_seconds=asked), Demand())
                     failure.error.retry_after_seconds = min(asked, found.closed_seconds)
                 raise
 

@@ -68,7 +68,7 @@ CONSOLING = re.compile(r"\b(cheer up|hang in there|you can do it|stay strong|it 
 ITSELF = re.compile(
     r"\b(this|my) (response|answer|reply)\b.{0,40}\b(is|accurately|fully|perfectly|understands?|meets?)\b"
 )
-LATIN = re.compile(r"[a-z\u00c0-\u024f'’]")
+LATIN_LETTER = re.compile(r"[a-z\u00c0-\u024f'’]")
 
 
 class EnglishReader:
@@ -87,7 +87,7 @@ class EnglishReader:
         short = frozenset({"thing", "manner"}) if content and len(words) <= 8 else frozenset[str]()
         return make_profile(
             letters,
-            LATIN,
+            LATIN_LETTER,
             tokens=len(words),
             content=content,
             predicates=frozenset(content),

@@ -26,7 +26,7 @@ from saiten_server.core.evaluation import JudgeProvenance, Unrated, Usage, Warne
 from saiten_server.core.model import Finite, Value, digest, listed
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.sentences import in_english
-from saiten_server.judging.pair_prompt import Shown
+from saiten_server.judging.pair_prompt import PromptedPair
 from saiten_server.providers.lexical.english import EnglishReader
 from saiten_server.providers.lexical.features import DialogueProfiles, Features, TextReader, measure_features
 from saiten_server.providers.lexical.japanese import JapaneseReader
@@ -363,7 +363,7 @@ class LexicalJudge:
     async def close(self) -> None:
         """Nothing to close: the tagger goes with the judge."""
 
-    async def _compare(self, task: JudgingTask, shown: Shown) -> Judgement:
+    async def _compare(self, task: JudgingTask, shown: PromptedPair) -> Judgement:
         """Which of two responses has the higher estimate, each as it is by itself."""
         if not shown.dialogues:
             return rate_no_conversation(task)

@@ -73,7 +73,7 @@ CONSOLING = re.compile(r"(힘내|화이팅|파이팅|괜찮아질|다 ?잘 ?될|
 ITSELF = re.compile(r"(이|본|제|저의 이) ?(답변|응답|대답|답글|댓글)(은|는)")
 # Other than laughs and tears: what a broken encoding or a slipped keyboard leaves
 LONE_JAMO = re.compile("(?![ㅋㅎㅠㅜㅇㄴㄷ])[\u3131-\u318e]")
-HANGUL = re.compile(r"[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]")
+HANGUL_LETTER = re.compile(r"[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb]")
 
 
 class KoreanReader:
@@ -93,7 +93,7 @@ class KoreanReader:
         short = frozenset({"thing", "manner"}) if content and len(words) <= 4 else frozenset[str]()
         return make_profile(
             letters,
-            HANGUL,
+            HANGUL_LETTER,
             tokens=len(words),
             content=content,
             predicates=frozenset(content),

@@ -27,7 +27,7 @@ from saiten_server.core.errors import JudgeUnavailable, UpstreamError
 from saiten_server.core.model import encode_pieces
 from saiten_server.platform.helpers import work_through
 from saiten_server.platform.tasks import within
-from saiten_server.providers.flow_control import Call, FlowControl
+from saiten_server.providers.flow_control import CallInFlight, FlowControl
 from saiten_server.providers.openai import errors
 from saiten_server.providers.openai.parameters import (
     BROKEN_FORMAT,
@@ -144,7 +144,7 @@ async def join_pieces(pieces: AsyncIterator[bytes], most_bytes: int) -> bytes:
     return found[0] if len(found) == 1 else b"".join(found)
 
 
-PATH = "/chat/completions"
+CHAT_PATH = "/chat/completions"
 
 ERRORS: dict[int, type[openai.APIStatusError]] = {
     400: openai.BadRequestError,
@@ -157,7 +157,7 @@ ERRORS: dict[int, type[openai.APIStatusError]] = {
 }
 
 # The status of an error that was sent with HTTP 200, by its code or type
-NAMED: dict[str, int] = {
+ERROR_STATUSES: dict[str, int] = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "invalid_api_key": 401,
@@ -174,7 +174,7 @@ class ChatLine:
     errors. Retries and timeouts are up to the caller. For one event loop."""
 
     def __init__(self, url: str, api_key: str, *, largest_reply_bytes: int) -> None:
-        self._address = url + PATH
+        self._address = url + CHAT_PATH
         self._largest_reply_bytes = largest_reply_bytes
         self._headers = {
             "Accept": "application/json",
@@ -201,7 +201,7 @@ class ChatLine:
     def make_error(self, error: dict[str, Any]) -> openai.APIStatusError:
         """The SDK's error for an error that the endpoint sent with HTTP 200."""
         words = [str(error.get(name)) for name in ("code", "type")]
-        number = next((NAMED[word] for word in words if word in NAMED), 500)
+        number = next((ERROR_STATUSES[word] for word in words if word in ERROR_STATUSES), 500)
         if re.fullmatch("[45][0-9]{2}", words[0]):
             number = int(words[0])
         return make_status_error(number, httpx2.Response(number, request=self._request()), error)
@@ -383,7 +383,7 @@ class OpenAIEndpoint:
             if asked is None:
                 await self.sleep(wait)
 
-    async def _send_once(self, content: bytes, largest_bytes: int, call: Call) -> dict[str, Any]:
+    async def _send_once(self, content: bytes, largest_bytes: int, call: CallInFlight) -> dict[str, Any]:
         async with asyncio.timeout(self.timeout_seconds):
             try:
                 body, headers = await self._line.post(content, largest_bytes)
@@ -397,7 +397,7 @@ class OpenAIEndpoint:
         call.succeeded(errors.read_limits(headers), answer["prompt_tokens"] + answer["completion_tokens"])
         return answer
 
-    def _report_failure(self, call: Call, error: openai.APIStatusError) -> None:
+    def _report_failure(self, call: CallInFlight, error: openai.APIStatusError) -> None:
         if errors.concerns_account(error):
             self.flow.turn_away(self._translate(error))
         elif errors.may_retry(error):

@@ -80,7 +80,7 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class EndpointAddress:
     """An endpoint. `url` has no trailing slash. `kind` is `openai` for OpenAI's own service, else `compatible`.
     `openais` is True for OpenAI's service in any region."""
 
@@ -89,14 +89,14 @@ class Address:
     openais: bool
 
 
-def find_address(base_url: str | None) -> Address:
+def find_address(base_url: str | None) -> EndpointAddress:
     """The endpoint at `base_url`; None is OpenAI's own."""
     url = (base_url or OFFICIAL_URL).rstrip("/")
     kind = "openai" if urlsplit(url).hostname == "api.openai.com" else "compatible"
-    return Address(url, kind, is_openais(url))
+    return EndpointAddress(url, kind, is_openais(url))
 
 
-def check_address(address: Address) -> Address:
+def check_address(address: EndpointAddress) -> EndpointAddress:
     """The address. Raises SettingsInvalid if paths cannot be appended to it."""
     parts = urlsplit(address.url)
     mark = next((mark for mark in "?#" if mark in address.url), None)

@@ -23,7 +23,7 @@ from saiten_server.providers.chat_model import (
     load_chat_model,
 )
 from saiten_server.providers.huggingface import Worker
-from saiten_server.providers.openai.judge import Address, OpenAIJudge
+from saiten_server.providers.openai.judge import EndpointAddress, OpenAIJudge
 from saiten_server.providers.openai.parameters import Question
 from saiten_server.providers.openai.prices import Price, Prices
 from saiten_server.providers.openai.reply import Reply, read_completion
@@ -120,12 +120,12 @@ class LocalJudge(OpenAIJudge):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._address = Address("", "transformers", openais=False)
+        self._address = EndpointAddress("", "transformers", openais=False)
 
     async def judge(self, task: JudgingTask) -> Judgement:
         self._refuse_options(task)
         # The identity is part of every question's key.
-        self._address = Address(await self.local.identify(), "transformers", openais=False)
+        self._address = EndpointAddress(await self.local.identify(), "transformers", openais=False)
         return await super().judge(task)
 
     def estimate(self, task: JudgingTask) -> JudgingEstimate:

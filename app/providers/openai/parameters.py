@@ -83,7 +83,7 @@ def read_extra(written: str | None) -> Extra:
 
 
 HOST = "api.openai.com"  # Regions have theirs below it: `jp.api.openai.com`
-VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+GPT_VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 FIRST_MARKED = (5, 6)  # GPT-5.6: the first family that takes marks
 MARKS = "prompt_cache_options"  # Stands for all of them among the parameters that an endpoint was found to refuse
 FAMILY = "prompt_cache"  # What the names of all of them begin with
@@ -97,7 +97,7 @@ def is_openais(url: str) -> bool:
 
 def takes_marks(model: str) -> bool:
     """Whether a model of OpenAI's own service, by its name, keeps what is marked and nothing else."""
-    version = VERSION.match(model)
+    version = GPT_VERSION.match(model)
     return version is not None and (int(version[1]), int(version[2] or 0)) >= FIRST_MARKED
 
 
@@ -142,7 +142,7 @@ FORMAT = re.compile(
 BROKEN_FORMAT = re.compile(
     r"json_schema\W+or\W+grammar|JSON schema conversion failed|failed to parse grammar", re.IGNORECASE
 )
-MOST_BYTES = 64 * 2**20  # Of any reply, whatever a caller asks for
+MOST_REPLY_BYTES = 64 * 2**20  # Of any reply, whatever a caller asks for
 CACHE_FORMAT = 2  # Raise it whenever the request body changes in a way that no part of the key shows
 
 
@@ -240,7 +240,7 @@ def open_key(endpoint: str, settled: tuple[tuple[str, Any], ...], *prefixes: str
 
 def bound_reply(max_output_tokens: int) -> int:
     """The most bytes that an honest reply with token probabilities may have, 64 MiB at most."""
-    return min(MOST_BYTES, LARGEST_PLAIN_REPLY_BYTES + max_output_tokens * (1 + WIDE_TOP_LOGPROBS) * CHOICE_BYTES)
+    return min(MOST_REPLY_BYTES, LARGEST_PLAIN_REPLY_BYTES + max_output_tokens * (1 + WIDE_TOP_LOGPROBS) * CHOICE_BYTES)
 
 
 def find_refused(body: dict[str, Any], message: str, param: str | None, code: str | None) -> str | None:

@@ -21,12 +21,12 @@ from saiten_server.providers.ports import Judgement, JudgingTask, KeptReply
 
 PROMPT = ".prompt.json"
 ANSWER = ".answer.txt"
-READ = "answers-read.json"
+READ_FILE = "answers-read.json"
 """Holds the digest of each answer that a report was made of."""
 
 LONGEST_ANSWER_BYTES = 1_000_000
 NAME_LETTERS = 32
-NAMED = re.compile(r"([0-9a-f]{32})\.(.+)")
+ANSWER_FILE = re.compile(r"([0-9a-f]{32})\.(.+)")
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class RelayFolder:
         files: dict[str, list[str]] = {}
         faults = []
         for path in sorted(self.path.iterdir()) if self.path.is_dir() else ():
-            named = NAMED.fullmatch(path.name)
+            named = ANSWER_FILE.fullmatch(path.name)
             if named is not None and named[2] != "prompt.part":
                 files.setdefault(named[1], []).append(path.name)
-            elif path.name != READ and named is None:
+            elif path.name != READ_FILE and named is None:
                 faults.append((path.name, "foreign"))
         read = self.read_digests()
         for name, found in files.items():
@@ -97,7 +97,7 @@ class RelayFolder:
     def read_digests(self) -> dict[str, str]:
         """The digest of each answer when a report was made of it, by the question's name."""
         try:
-            found = json.loads((self.path / READ).read_text(encoding="utf-8"))
+            found = json.loads((self.path / READ_FILE).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
         return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
@@ -106,7 +106,7 @@ class RelayFolder:
         """Notes the answers that are there, so that a later change of one is seen."""
         answers = sorted(self.path.glob(f"*{ANSWER}"))
         found = {path.name.removesuffix(ANSWER): digest_file(path) for path in answers}
-        (self.path / READ).write_text(json.dumps(found, indent=0), encoding="utf-8")
+        (self.path / READ_FILE).write_text(json.dumps(found, indent=0), encoding="utf-8")
 
     async def find(self, key: str) -> KeptReply | None:
         """Implements `KeptReplies`."""

@@ -48,7 +48,7 @@ from saiten_server.ratings.values import (
 )
 
 if TYPE_CHECKING:
-    from saiten_server.preferences.values import Choice as Preference
+    from saiten_server.core.evaluation import Choice as Preference
     from saiten_server.runs.frame import RunFrame
 
 CANDIDATES_AT_ONCE = 100
@@ -300,7 +300,7 @@ def share_out(wanted: int, there: Sequence[int]) -> list[int]:
 MOST_OPINIONS = 200_000
 """Preferences of a round that are looked at together: all of 2,000 pairs with 100 raters each."""
 
-CODES: Mapping[Preference, float] = {"first": 1.0, "tie": 0.0, "second": -1.0}
+PREFERENCE_VALUES: Mapping[Preference, float] = {"first": 1.0, "tie": 0.0, "second": -1.0}
 
 
 class RunTally(Value):
@@ -350,7 +350,7 @@ def measure_pairs(opinions: Sequence[PairOpinion], items: Sequence[PairItem]) ->
         system=np.zeros(len(opinions), dtype=np.int64),
         item=np.array([pairs[one.pair] for one in opinions], dtype=np.int64),
         rater=np.array([raters[one.rater] for one in opinions], dtype=np.int64),
-        ratings={"preference": np.array([CODES[one.preference] for one in opinions], dtype=np.float64)},
+        ratings={"preference": np.array([PREFERENCE_VALUES[one.preference] for one in opinions], dtype=np.float64)},
     )
     found = agreement_on(observed, "preference", observed.means(observed.ratings["preference"]))
     said: dict[str, Counter[str]] = {}

@@ -45,7 +45,7 @@ from saiten_server.ratings.values import (
     Task,
     own_order,
 )
-from saiten_server.runs.store.rows import RECEIVING, ROWS
+from saiten_server.runs.store.rows import RECEIVING, STATEMENT_ROWS
 from saiten_server.scoring.store import STORED
 
 rounds, item, task, rating = rating_rounds.c, round_items.c, round_tasks.c, human_ratings.c
@@ -87,9 +87,9 @@ class RoundStore:
                 if name not in known:
                     raise NotFound(Message("batch-named-not-found", batch=name[:64]))
             await connection.execute(insert(rating_rounds), row)
-            for some in db.cut_pieces(items, ROWS):
+            for some in db.cut_pieces(items, STATEMENT_ROWS):
                 await connection.execute(insert(round_items), some)
-            for pairs in db.cut_pieces(write_pairs(opened.id, drawn), ROWS):
+            for pairs in db.cut_pieces(write_pairs(opened.id, drawn), STATEMENT_ROWS):
                 await connection.execute(insert(round_pairs), pairs)
             grown = batches.c.stored_bytes + DRAWN_BYTES * len(items)
             await connection.execute(update(batches).where(mine).values(stored_bytes=grown))
@@ -288,7 +288,7 @@ async def note_done(connection: AsyncConnection, round_id: str, done: Sequence[t
     round."""
     names = {digest(rater): rater for rater, _ in done}
     had = dict[str, set[int]]()
-    for some in db.cut_pieces(sorted(names), ROWS):
+    for some in db.cut_pieces(sorted(names), STATEMENT_ROWS):
         query = select(task.key, task.position).where(task.round_id == round_id, task.key.in_(some))
         for key, position in await connection.execute(query):
             had.setdefault(key, set()).add(position)
@@ -302,9 +302,9 @@ async def note_done(connection: AsyncConnection, round_id: str, done: Sequence[t
         new.append({**row, "taken_at": now, "done_at": now})
         mine.add(position)
     this = (task.key == bindparam("its_key"), task.position == bindparam("its_position"), task.done_at.is_(None))
-    for rows in db.cut_pieces(given, ROWS):
+    for rows in db.cut_pieces(given, STATEMENT_ROWS):
         await connection.execute(update(round_tasks).where(task.round_id == round_id, *this).values(done_at=now), rows)
-    for rows in db.cut_pieces(new, ROWS):
+    for rows in db.cut_pieces(new, STATEMENT_ROWS):
         await connection.execute(insert(round_tasks), rows)
 
 

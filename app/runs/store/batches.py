@@ -55,7 +55,7 @@ from saiten_server.runs.store.rows import (
     ACTIVE,
     RATED,
     RECEIVING,
-    ROWS,
+    STATEMENT_ROWS,
     describe_candidates,
     read_placed,
     read_result,
@@ -87,7 +87,7 @@ logger = logging.getLogger("saiten.batches")
 STARTING_AT_ZERO = [column.name for column in t.batches.columns if isinstance(column.type, Integer)]
 """Columns of a batch that start at 0."""
 
-GONE = Message("batch-discarded")
+BATCH_GONE = Message("batch-discarded")
 
 chunk, item = t.batch_chunks.c, t.batch_items.c
 
@@ -169,9 +169,9 @@ class BatchStore:
         async with db.write(self._engine) as connection:
             sums = {"total": t.batches.c.total + len(rows), "stored_bytes": t.batches.c.stored_bytes + size}
             if (await connection.execute(grown.values(sums))).rowcount != 1:
-                raise StoreError(GONE)
+                raise StoreError(BATCH_GONE)
             for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
-                for some in db.cut_pieces(added, ROWS):
+                for some in db.cut_pieces(added, STATEMENT_ROWS):
                     await connection.execute(insert(table), some)
 
     async def accept(
@@ -195,7 +195,7 @@ class BatchStore:
                 )
             ).one_or_none()
             if found is None:
-                raise StoreError(GONE)
+                raise StoreError(BATCH_GONE)
             count = await insert_chunks(connection, batch_id, found.total, found.options)
             await connection.execute(
                 update(t.batches)
@@ -206,7 +206,7 @@ class BatchStore:
                 await keep_answer(connection, project, answer)
         accepted = await self.find(project, batch_id)
         if accepted is None:  # a caller who saw it in a list has erased it in between
-            raise StoreError(GONE)
+            raise StoreError(BATCH_GONE)
         return accepted
 
     async def discard(self, batch_id: str) -> None:
@@ -489,7 +489,7 @@ class BatchStore:
     async def settle_erasures(self, cache: CallCache) -> None:
         """Removes all replies that are noted from the cache. If this process dies, the next sweep of any process
         continues. Raises StoreError, also if the cache is down."""
-        while keys := await self.list_erased_calls(ROWS):
+        while keys := await self.list_erased_calls(STATEMENT_ROWS):
             await cache.forget(keys)
             async with db.change(self._engine) as connection:
                 await connection.execute(delete(t.erased_calls).where(t.erased_calls.c.key.in_(keys)))
@@ -670,7 +670,7 @@ class BatchStore:
             # A worker that lost the job `FINISH` and still works on it must not restore texts that were redacted.
             if batch_id not in locked or locked[batch_id].row.texts is not None:
                 return
-            for some in db.cut_pieces(changed, ROWS):
+            for some in db.cut_pieces(changed, STATEMENT_ROWS):
                 await leases.rewrite_results(connection, locked[batch_id], dict(some))
             await store_accounts(connection, locked.values())
 
@@ -695,7 +695,7 @@ class BatchStore:
             if not rows or (found.account.expires_at is not None and found.account.expires_at <= time):
                 return False
             for table, added in ((t.batch_items, rows), (t.batch_texts, texts), (t.text_grams, grams)):
-                for some in db.cut_pieces(added, ROWS):
+                for some in db.cut_pieces(added, STATEMENT_ROWS):
                     await connection.execute(insert(table), some)
             last = func.coalesce(func.max(chunk.number), -1)
             numbers = select(last).where(chunk.batch_id == batch_id, chunk.number >= 0)
@@ -777,7 +777,7 @@ async def insert_chunks(connection: AsyncConnection, batch_id: str, total: int, 
     if grows or (asked.relevance is not None and asked.relevance.baseline == "batch"):
         chunks.append((FINISH, "blocked", 0, -1))
     common = {"batch_id": batch_id, "crashes": 0, "reserved_usd": 0.0}
-    for some in db.cut_pieces(chunks, ROWS):
+    for some in db.cut_pieces(chunks, STATEMENT_ROWS):
         rows = [dict(zip(("number", "state", "first", "last"), each, strict=True)) | common for each in some]
         await connection.execute(insert(t.batch_chunks), rows)
     return count

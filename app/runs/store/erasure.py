@@ -27,7 +27,7 @@ from saiten_server.platform.sql.tables import (
     round_tasks,
 )
 from saiten_server.runs.store.account import read_account, spend_lost
-from saiten_server.runs.store.rows import ROWS, utc_now
+from saiten_server.runs.store.rows import STATEMENT_ROWS, utc_now
 
 chunk = batch_chunks.c
 
@@ -87,8 +87,8 @@ async def note_erased_calls(connection: AsyncConnection, keys: Collection[str]) 
     same keys cannot deadlock."""
     ordered = sorted(keys)
     statement = insert_or_ignore(connection, erased_calls)
-    for start in range(0, len(ordered), ROWS):
-        rows: list[dict[str, Any]] = [{"key": key} for key in ordered[start : start + ROWS]]
+    for start in range(0, len(ordered), STATEMENT_ROWS):
+        rows: list[dict[str, Any]] = [{"key": key} for key in ordered[start : start + STATEMENT_ROWS]]
         await connection.execute(statement, rows)
 
 
@@ -96,7 +96,7 @@ async def note_batch_calls(connection: AsyncConnection, batch_id: str) -> None:
     """Notes all calls that the batch's results rest on, page by page, because a large batch has millions."""
     table, after = evaluations.c, -1
     query = select(table.position, table.calls).where(table.batch_id == batch_id).order_by(table.position)
-    while rows := (await connection.execute(query.where(table.position > after).limit(ROWS))).all():
+    while rows := (await connection.execute(query.where(table.position > after).limit(STATEMENT_ROWS))).all():
         await note_erased_calls(connection, {key for row in rows for key in json.loads(row.calls)})
         after = rows[-1].position
 

@@ -16,7 +16,7 @@ from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.batch import ENDED_STATUSES
-from saiten_server.core.conversation import CODES, FINDING, KIND_CODES, FaultyTurns, list_codes
+from saiten_server.core.conversation import FINDING, FINDING_CODES, KIND_CODES, FaultyTurns, list_codes
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.runs.store.browsing import Browsable, find_batch
@@ -231,7 +231,7 @@ def concatenate_frames(frames: Sequence[RunFrame]) -> RunFrame:
     turns = frame.system_turns
     rates = {
         (kind_of(FINDING + code), FINDING + code): 100 * frame.count_faults(code) / np.maximum(turns, 1)
-        for code in (*CODES, *KIND_CODES)
+        for code in (*FINDING_CODES, *KIND_CODES)
         if code in known
     }
     return replace(frame, values={**frame.values, **rates}) if rates else frame

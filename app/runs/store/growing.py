@@ -37,7 +37,7 @@ from saiten_server.platform.sql.tables import (
 from saiten_server.runs.clusters import name_dialogue
 from saiten_server.runs.store.account import lock_batches, store_accounts
 from saiten_server.runs.store.batches import STARTING_AT_ZERO
-from saiten_server.runs.store.rows import ROWS, describe_candidates
+from saiten_server.runs.store.rows import STATEMENT_ROWS, describe_candidates
 from saiten_server.runs.store.search import describe_texts
 from saiten_server.runs.summary import Tally, pack_tally
 
@@ -101,7 +101,7 @@ async def grow(connection: AsyncConnection, batch_id: str, given: Sequence[Batch
     rows = await asyncio.to_thread(describe_candidates, batch_id, placed)
     texts, grams = await asyncio.to_thread(describe_texts, batch_id, placed)
     for table, added in ((batch_items, rows), (batch_texts, texts), (text_grams, grams)):
-        for some in cut_pieces(added, ROWS):
+        for some in cut_pieces(added, STATEMENT_ROWS):
             await connection.execute(insert(table), some)
     numbers = select(func.coalesce(func.max(chunk.number), -1)).where(chunk.batch_id == batch_id, chunk.number >= 0)
     number = int((await connection.execute(numbers)).scalar_one()) + 1

@@ -15,7 +15,7 @@ from saiten_server.core.batch import ENDED_STATUSES
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.providers.ports import KeptReply, Leftover, LeftoverKind, ProviderPart
-from saiten_server.runs.store.rows import ROWS, utc_now
+from saiten_server.runs.store.rows import STATEMENT_ROWS, utc_now
 
 JSON_COLUMNS = ("conceded", "parameters")
 
@@ -132,7 +132,7 @@ class ProviderBatchStore:
             ):
                 return False
             await replace_part(connection, part)
-            for some in db.cut_pieces(rows, ROWS):
+            for some in db.cut_pieces(rows, STATEMENT_ROWS):
                 await connection.execute(insert(t.provider_replies), some)
             added = [{"batch_id": part.batch, "key": key, "characters": billed} for key, billed in calls.items()]
             if added:

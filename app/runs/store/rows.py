@@ -35,7 +35,7 @@ ACTIVE = ("queued", "running")
 RECEIVING = "receiving"
 """The status of a batch that was begun and not accepted: no caller sees it."""
 
-ROWS = 1000
+STATEMENT_ROWS = 1000
 """Rows of one statement, where there are many: 31,000 to 49,000 rows a second on SQLite."""
 
 

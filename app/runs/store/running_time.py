@@ -25,12 +25,12 @@ SILENCE = timedelta(seconds=30)
 ONLY = 1
 """The number of the only row."""
 
-READ = select(running_time).where(running_time.c.id == ONLY)
+READ_RUNNING_TIME = select(running_time).where(running_time.c.id == ONLY)
 
 
 async def read_running_time(connection: AsyncConnection, now: datetime) -> datetime:
     """The running clock's time: `now` less all time that did not count. The first look starts the clock."""
-    row = (await connection.execute(READ)).one_or_none()
+    row = (await connection.execute(READ_RUNNING_TIME)).one_or_none()
     if row is None:
         await start_clock(connection, now)
         return now
@@ -53,11 +53,11 @@ def tell_time(row: Row[Any], now: datetime) -> datetime:
 
 async def sign(engine: AsyncEngine, now: datetime) -> datetime:
     """Signs that a worker is alive, unless one has just done so. Returns the running clock's time."""
-    row = await db.fetch_one(engine, READ)
+    row = await db.fetch_one(engine, READ_RUNNING_TIME)
     if row is None or not is_fresh(row, now):
         async with db.change(engine) as connection:
             await start_clock(connection, now)
-            row = (await connection.execute(READ.with_for_update())).one()
+            row = (await connection.execute(READ_RUNNING_TIME.with_for_update())).one()
             if not is_fresh(row, now):
                 skipped = (now - tell_time(row, now)).total_seconds()
                 signed = update(running_time).where(running_time.c.id == ONLY)

@@ -20,7 +20,7 @@ from saiten_server.core.batch import Candidate, Entry
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.tables import can_store, equals
-from saiten_server.runs.store.rows import RECEIVING, ROWS
+from saiten_server.runs.store.rows import RECEIVING, STATEMENT_ROWS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ SEPARATOR = "\x1e"
 BLOCK = 4096
 """Most candidates of a row of the index."""
 
-PIECE = 1 << 16
+SORTED_CHARACTERS = 1 << 16
 """Characters whose pairs are sorted together."""
 
 WIDTH = 21
@@ -103,16 +103,16 @@ def list_block(
 
 
 def cut_texts(texts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """The texts with their separators, in groups of about `PIECE` characters: at once, long ones would hold the
-    interpreter for long. A longer text is cut; each part begins with the last character of the one before."""
+    """The texts with their separators, in groups of about `SORTED_CHARACTERS` characters: at once, long ones would hold
+    the interpreter for long. A longer text is cut; each part begins with the last character of the one before."""
     group: list[tuple[int, str]] = []
     size = 0
     for position, one in texts:
         ended = one + SEPARATOR
-        for start in range(0, max(1, len(one)), PIECE):
-            part = ended[start : start + PIECE + 1]
+        for start in range(0, max(1, len(one)), SORTED_CHARACTERS):
+            part = ended[start : start + SORTED_CHARACTERS + 1]
             # Another part never follows one that has no separator, which is as long as a group may be.
-            if group and size + len(part) > PIECE:
+            if group and size + len(part) > SORTED_CHARACTERS:
                 yield group
                 group, size = [], 0
             group.append((position, part))
@@ -211,7 +211,7 @@ class TextSearch:
         if len(found) > MOST_SEARCHED_PLACES:
             return np.array(await db.fetch_column(self._engine, query.order_by(text.position)), dtype=np.int32)
         holding: list[int] = []
-        for some in db.cut_pieces(found.tolist(), ROWS):
+        for some in db.cut_pieces(found.tolist(), STATEMENT_ROWS):
             holding += await db.fetch_column(self._engine, query.where(text.position.in_(some)))
         return np.array(sorted(holding), dtype=np.int32)
 

@@ -48,7 +48,12 @@ NAME_START_CHARACTERS = 64
 NAME_START: ColumnElement[str] = literal_column(f"substr(batches.name, 1, {NAME_START_CHARACTERS})")
 """What the index holds of a name."""
 
-TEXTS: Mapping[str | None, TextKeeping] = {"hashing": "hash", "hash": "hash", "dropping": "drop", "drop": "drop"}
+TEXT_KEEPINGS: Mapping[str | None, TextKeeping] = {
+    "hashing": "hash",
+    "hash": "hash",
+    "dropping": "drop",
+    "drop": "drop",
+}
 """What has become of a batch's texts, by the column: some are gone while they are being removed."""
 
 
@@ -208,7 +213,7 @@ def read_batch_row(row: Row[Any], signatures: dict[str, int], now: datetime) -> 
         signature=next(iter(signatures)) if len(signatures) == 1 else None,
         signatures=signatures if len(signatures) > 1 else {},
         metadata=options.metadata,
-        texts=TEXTS.get(row.texts, "keep"),
+        texts=TEXT_KEEPINGS.get(row.texts, "keep"),
         ids_given=row.ids_given,
         created_at=row.created_at,
         started_at=row.started_at,

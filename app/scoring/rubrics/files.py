@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from saiten_server.container import Container
 from saiten.core.faults import describe as describe_fault
 from saiten.core.faults import suggest_name
-from saiten.core.messages import DEFAULT, Message, Misfit
+from saiten.core.messages import DEFAULT_LANGUAGE, Message, Misfit
 
 SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
@@ -264,7 +264,7 @@ class RubricFault:
     field: str
     message: Message
 
-    def report(self, path: Path | str, language: str = DEFAULT) -> str:
+    def report(self, path: Path | str, language: str = DEFAULT_LANGUAGE) -> str:
         """`FILE:LINE: FIELD: message` on one line in the language, safe to print whatever the file holds."""
         return printable(self.locate(path).say(language))
 

@@ -118,7 +118,7 @@ SEEN: dict[str, tuple[str, ...]] = {
 }
 
 # What a passage speaks of besides a score, and what that makes of it; else it is an instruction to the judge
-KINDS = {
+ATTACK_KINDS = {
     "translator": AttackKind.TRANSLATOR_INSTRUCTION,
     "prompt-demand": AttackKind.PROMPT_LEAK,
     "no-score-demand": AttackKind.REFUSAL_DEMAND,
@@ -131,7 +131,7 @@ KINDS = {
 def name_passage(passage: str) -> tuple[AttackKind, tuple[str, ...]]:
     """The kind of a suspicious passage, and up to four names of what it speaks of."""
     seen = [name for name, patterns in SEEN.items() if signs.compiled("|".join(patterns)).search(passage)]
-    kind = next((KINDS[name] for name in seen if name in KINDS), AttackKind.INSTRUCTION_TO_JUDGE)
+    kind = next((ATTACK_KINDS[name] for name in seen if name in ATTACK_KINDS), AttackKind.INSTRUCTION_TO_JUDGE)
     return kind, tuple(seen[:4])
 
 

@@ -47,7 +47,7 @@ ANY_DIGIT = "[0-9一二三四五十]"
 LABEL = f"(?:{ASPECTS}|{LABELS})"
 MINIMUM_PAIRS = 2
 
-QUOTED = rf"{LABEL}[ \t]*(?:[:=][ \t]*)?(?:「{NUMBER}」|\[\[{NUMBER}\]\])"
+QUOTED_RATING = rf"{LABEL}[ \t]*(?:[:=][ \t]*)?(?:「{NUMBER}」|\[\[{NUMBER}\]\])"
 LINE = rf"^[^\w\n]{{0,6}}{LABEL}[ \t*_\"']*[:=]+[^\w\n]{{0,4}}{NUMBER}(?: ?/ ?[0-9]{{1,3}}|点|점)?[^\w\n]{{0,4}}$"
 OTHER_LINE = r"^[^\n:：0-9]{1,16}[:：][ \t]*[0-9]"
 REPORT = (
@@ -82,7 +82,7 @@ def forges_verdict(folded: str, aspects: Sequence[str] = ()) -> bool:
     # Differing values in the past tense are a report of marks that someone received.
     if len(values) >= MINIMUM_PAIRS and not (len(set(values)) > 1 and search(REPORT, folded)):
         return True
-    if (("「" in folded or "[[" in folded) and search(QUOTED, folded)) or has_verdict_line(folded):
+    if (("「" in folded or "[[" in folded) and search(QUOTED_RATING, folded)) or has_verdict_line(folded):
         return True
     reason = '"' in folded and search(JSON_REASON, folded)
     if (reason and search(JSON_SCORE, folded)) or ((values or reason) and search(JSON_OBJECT, folded)):

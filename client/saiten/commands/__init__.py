@@ -24,6 +24,7 @@ from saiten.commands.process import OutputFailed, discard_output, open_streams, 
 from saiten.core import language
 from saiten.core.errors import InputUnusable, SaitenError, ServerMissing
 from saiten.core.language import mark, suggest, tell
+from saiten.core.messages import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -63,7 +64,7 @@ COMMANDS = {
 }
 """Every command, with what it does."""
 
-OWN = {
+OWN_COMMANDS = {
     "adopt": "saiten.commands.adopt:command",
     "baseline": "saiten.commands.baseline:command",
     "collect": "saiten.commands.collect:command",
@@ -87,7 +88,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 class LazyGroup(click.Group):
     """Imports a command only when it is run, so that `saiten --help` stays fast. `places` are `MODULE:ATTRIBUTE`."""
 
-    places: Mapping[str, str] = OWN
+    places: Mapping[str, str] = OWN_COMMANDS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in COMMANDS if name in self.places]
@@ -167,7 +168,7 @@ class ServerCommand(click.Command):
 
 def translate(command: click.Command) -> None:
     """Puts the help of a command, its options and its commands into the process's language."""
-    if language.language == language.DEFAULT:
+    if language.language == DEFAULT_LANGUAGE:
         return
     from saiten.commands.folding import TranslatedContext
 

@@ -28,15 +28,15 @@ from saiten.items import write_json
 from saiten.reading import read
 from saiten.waiting import read_object
 
-PATH = "/v1/runs/adopt"
+ADOPT_PATH = "/v1/runs/adopt"
 PARQUET = "application/vnd.apache.parquet"
 PIECE_BYTES = 1 << 20
 CREATED = 201
 SIGNATURE = "signature="
-TEXTS = frozenset({"context", "response", "turns", "persona", "goal", "findings", "reason"})
+TEXT_COLUMNS = frozenset({"context", "response", "turns", "persona", "goal", "findings", "reason"})
 """What columns of texts are called, or begin with before a point: they are not sent."""
 
-ROWS = 10_000
+SENT_ROWS = 10_000
 
 
 @click.command("adopt")
@@ -100,7 +100,7 @@ async def post(url: str | None, what: dict[str, Any]) -> tuple[dict[str, Any], b
     """The service's answer, and whether the run is new."""
     async with open_service(url, NO_JUDGE) as service:
         try:
-            answer: httpx.Response = await service.request("POST", PATH, **what)
+            answer: httpx.Response = await service.request("POST", ADOPT_PATH, **what)
         except ServiceRefused as error:
             if error.status == 422:
                 raise InvalidItems(error.detail) from None
@@ -184,13 +184,15 @@ def write_together(names: list[Path], base: Path, made: Path) -> None:
         whole = pa.unify_schemas(schemas)
     except (pa.ArrowException, ValueError) as error:
         raise reading(base, error) from None
-    kept = pa.schema([one for one in whole if one.name.partition(".")[0] not in TEXTS], metadata=schemas[0].metadata)
+    kept = pa.schema(
+        [one for one in whole if one.name.partition(".")[0] not in TEXT_COLUMNS], metadata=schemas[0].metadata
+    )
     with pq.ParquetWriter(made, kept, compression="zstd") as writer:
         for name, schema in zip(names, schemas, strict=True):
             own = [one for one in kept.names if one in schema.names]
             try:
                 with pq.ParquetFile(name) as file:
-                    for batch in file.iter_batches(ROWS, columns=own):
+                    for batch in file.iter_batches(SENT_ROWS, columns=own):
                         writer.write_table(fit(pa.Table.from_batches([batch]), kept))
             except (pa.ArrowException, ValueError) as error:
                 raise reading(name, error) from None

@@ -12,7 +12,7 @@ import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from saiten.commands.files import InvalidItems, shorten_faults
-from saiten.commands.gate_settings import ASSERTIONS, NAME
+from saiten.commands.gate_settings import ASSERTIONS, GATE_FILE
 from saiten.core.faults import explain
 from saiten.core.language import say, tell
 from saiten.core.messages import Message, Misfit
@@ -59,7 +59,7 @@ class Assertion(BaseModel):
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckedResponse:
     """What an assertion looks at: a response, where it comes from, and how long the bot took, if that is known."""
 
     item: str
@@ -68,7 +68,7 @@ class Answer:
 
 
 @dataclass
-class Finding:
+class AssertionOutcome:
     """How one assertion did: of `checked` responses those in `failed` do not hold, each with why."""
 
     assertion: Assertion
@@ -110,7 +110,7 @@ class Finding:
 
 def read_assertions(path: str | None = None) -> list[Assertion]:
     """The assertions of the file, of `saiten.toml` where none is named and there is one. Raises InvalidItems."""
-    name = NAME if path is None else path
+    name = GATE_FILE if path is None else path
     if path is None and not Path(name).exists():
         return []
     try:
@@ -165,9 +165,9 @@ def compile_pattern(assertion: Assertion, where: str) -> Any:
         raise InvalidItems(printable(f"{where}.{assertion.kind}: {why}{hint}")) from None
 
 
-def check(assertions: Sequence[Assertion], answers: Iterable[Answer]) -> list[Finding]:
+def check(assertions: Sequence[Assertion], answers: Iterable[CheckedResponse]) -> list[AssertionOutcome]:
     """How each assertion did on the answers, which are read once."""
-    findings = [Finding(assertion) for assertion in assertions]
+    findings = [AssertionOutcome(assertion) for assertion in assertions]
     wanted = [None if one.items is None else frozenset(one.items) for one in assertions]
     patterns = [compile_pattern(one, ASSERTIONS) for one in assertions]
     for answer in answers:
@@ -180,7 +180,7 @@ def check(assertions: Sequence[Assertion], answers: Iterable[Answer]) -> list[Fi
     return findings
 
 
-def miss(assertion: Assertion, answer: Answer, pattern: Any) -> str | None:
+def miss(assertion: Assertion, answer: CheckedResponse, pattern: Any) -> str | None:
     """Why the answer does not hold, empty where the assertion says it all; None where it holds."""
     text, kind = answer.text, assertion.kind
     if kind in {"contains", "not_contains", "matches", "not_matches"}:
@@ -194,7 +194,7 @@ def miss(assertion: Assertion, answer: Answer, pattern: Any) -> str | None:
     return f"{answer.latency_ms:,.0f} ms" if answer.latency_ms > most else None
 
 
-def answers_of(values: Iterable[Any]) -> Iterator[Answer]:
+def answers_of(values: Iterable[Any]) -> Iterator[CheckedResponse]:
     """The responses of items, or of results that carry their texts."""
     for number, value in enumerate(values, start=1):
         if not isinstance(value, dict):
@@ -205,7 +205,7 @@ def answers_of(values: Iterable[Any]) -> Iterator[Answer]:
         texts = value["responses"] if isinstance(value.get("responses"), list) else [value.get("response")]
         for text in texts:
             if isinstance(text, str):
-                yield Answer(named, text, latency)
+                yield CheckedResponse(named, text, latency)
 
 
 def read_latency(written: Any) -> float | None:
@@ -217,7 +217,7 @@ def read_latency(written: Any) -> float | None:
     return found if 0 <= found < float("inf") else None
 
 
-def settle(answer: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+def settle(answer: Mapping[str, Any], findings: Sequence[AssertionOutcome]) -> dict[str, Any]:
     """A gate's answer with the findings among its reasons: one that does not hold fails the gate, whatever the judge
     says."""
     failed = [finding.reason() for finding in findings if not finding.holds]

@@ -13,7 +13,7 @@ from saiten.core.language import tell
 from saiten.core.plain_text import printable
 from saiten.reading import read
 
-PATH = "/v1/baselines"
+BASELINES_PATH = "/v1/baselines"
 
 
 @click.group("baseline")
@@ -44,7 +44,7 @@ def show_all(url: str | None) -> None:
 
     Exit 0: listed; 2: bad usage; 3: could not run.
     """
-    for one in read(Baselines, asyncio.run(send("GET", PATH, url))).items:
+    for one in read(Baselines, asyncio.run(send("GET", BASELINES_PATH, url))).items:
         click.echo(printable(f"{one.batch}  {one.pinned_at:%Y-%m-%d}  {one.name}"))
 
 
@@ -62,4 +62,4 @@ def unpin(name: str, url: str | None) -> None:
 
 def address_of(name: str) -> str:
     """Where the baseline of the name is."""
-    return f"{PATH}/{quote(name, safe='')}"
+    return f"{BASELINES_PATH}/{quote(name, safe='')}"

@@ -32,18 +32,18 @@ class GateCase(Answer):
     baseline: CaseSide | None = None
 
 
-class GateReason(answers.GateReason):
+class ShownGateReason(answers.GateReason):
     """A finding of the gate; of an assertion, with what the command checked of every response, as `contains '円'`."""
 
     assertion: str | None = None
 
 
-class GateReport(answers.GateReport):
+class ShownGateReport(answers.GateReport):
     """The verdict with what a reader wants beside the service's answer: what to call the runs (`names`, by what the
     report calls them), the worst `cases`, why not all of them have `unexplained` reasons, and the explorer's `address`.
     """
 
-    reasons: tuple[GateReason, ...]
+    reasons: tuple[ShownGateReason, ...]
     names: Mapping[str, str] = {}
     cases: tuple[GateCase, ...] = ()
     unexplained: str | None = None

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from saiten.bots import Bot, BotFailed, BotUnusable, HttpBot, ProcessBot, Said, Turn
+from saiten.bots import Bot, BotFailed, BotReply, BotTurn, BotUnusable, HttpBot, ProcessBot
 from saiten.commands.assertions import LATENCY, read_assertions, report_assertions
 from saiten.commands.bot import BOT, BotOptions, bot_options
 from saiten.commands.files import InvalidItems
@@ -48,7 +48,7 @@ class Collected:
     """The items of a dataset, and what became of each: its reply, why there is none, or nothing yet."""
 
     items: Sequence[dict[str, Any]]
-    said: dict[int, Said] = field(default_factory=dict)
+    said: dict[int, BotReply] = field(default_factory=dict)
     failed: dict[int, BotFailed] = field(default_factory=dict)
     cached: int = 0
 
@@ -244,7 +244,7 @@ async def gather(works: Iterable[Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def ask(bot: Bot, turn: Turn, at: int, found: Collected) -> None:
+async def ask(bot: Bot, turn: BotTurn, at: int, found: Collected) -> None:
     """Asks for one reply, and notes it or why there is none."""
     try:
         async with bot.converse() as conversation:
@@ -267,9 +267,9 @@ def advance(progress: Progress, bar: Any, found: Collected) -> None:
         )
 
 
-def turn_of(item: Mapping[str, Any]) -> Turn:
+def turn_of(item: Mapping[str, Any]) -> BotTurn:
     """What the bot is asked for an item."""
-    return Turn(item["context"], str(item["id"]), str(item.get("dialogue", item["id"])))
+    return BotTurn(item["context"], str(item["id"]), str(item.get("dialogue", item["id"])))
 
 
 def write_items(target: Path, items: Iterable[Mapping[str, Any]]) -> None:

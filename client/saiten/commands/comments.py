@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-TEXTS = frozenset({"일기", "글", "게시글", "게시물", "본문", "diary", "post"})
+TEXT_NAMES = frozenset({"일기", "글", "게시글", "게시물", "본문", "diary", "post"})
 """Names that a context gives to a text in place of a speaker."""
 
 
@@ -12,4 +12,4 @@ def is_comment(context: Any) -> bool:
     """Whether the context, as items have it, is one text whose speaker is called a diary or a post."""
     if not isinstance(context, list) or len(context) != 1 or not isinstance(context[0], dict):
         return False
-    return str(context[0].get("speaker", "")).strip().casefold() in TEXTS
+    return str(context[0].get("speaker", "")).strip().casefold() in TEXT_NAMES

@@ -25,7 +25,7 @@ from saiten.items import write_json
 from saiten.reading import read
 from saiten.waiting import read_object
 
-PATH = "/v1/preference-runs"
+PREFERENCE_RUNS_PATH = "/v1/preference-runs"
 
 
 @click.command("compare-runs")
@@ -100,12 +100,12 @@ async def run(body: Object, url: str | None, progress: Progress, *, estimate: bo
         if isinstance(judge, dict) and judge.get("baseline"):
             click.echo(tell(LEXICAL), err=True)
         if estimate:
-            return await post(service, f"{PATH}/estimates", body, {"Content-Type": JSON})
-        accepted = await post(service, PATH, body, once(JSON, None))
+            return await post(service, f"{PREFERENCE_RUNS_PATH}/estimates", body, {"Content-Type": JSON})
+        accepted = await post(service, PREFERENCE_RUNS_PATH, body, once(JSON, None))
         if not waits:
             return accepted
         await follow(service, str(accepted["id"]), progress)
-        return read_object(await service.request("GET", f"{PATH}/{accepted['id']}/summary"))
+        return read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{accepted['id']}/summary"))
 
 
 async def post(service: Connection, path: str, body: Object, headers: dict[str, str]) -> Object:
@@ -120,7 +120,7 @@ async def post(service: Connection, path: str, body: Object, headers: dict[str, 
 
 async def follow(service: Connection, run_id: str, progress: Progress) -> None:
     """Waits until the run is completed. Raises BatchStopped where it pauses or is cancelled."""
-    async with aclosing(Follower(service, run_id, path=PATH).states()) as states:
+    async with aclosing(Follower(service, run_id, path=PREFERENCE_RUNS_PATH).states()) as states:
         async for state in states:
             batch = read(Batch, state)
             progress(batch)

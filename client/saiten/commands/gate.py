@@ -16,9 +16,16 @@ import click
 
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
-from saiten.commands.cases import GateReport
+from saiten.commands.cases import ShownGateReport
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate_settings import NAME, GateSettings, make_settings, read_gate_file, read_metadata, read_rules
+from saiten.commands.gate_settings import (
+    GATE_FILE,
+    GateSettings,
+    make_settings,
+    read_gate_file,
+    read_metadata,
+    read_rules,
+)
 from saiten.commands.items import choose_reading, reading_options
 from saiten.commands.markdown import GATE_VERDICTS
 from saiten.commands.output import make_progress, open_progress
@@ -66,7 +73,7 @@ class GateCommand(click.Command):
 
 
 @click.command("gate", cls=GateCommand)
-@click.option("--config", metavar="FILE", help=f"Settings (default: {NAME}, where there is one).")
+@click.option("--config", metavar="FILE", help=f"Settings (default: {GATE_FILE}, where there is one).")
 @click.option(
     "--candidate",
     metavar="SOURCE",
@@ -210,18 +217,30 @@ def command(
     if pairs:
         own = table.get("metadata", {})
         given["metadata"] = {**(own if isinstance(own, dict) else {}), **read_metadata(pairs)}
-    file = NAME if config is None else config
+    file = GATE_FILE if config is None else config
     settings = make_settings(table, given, file)
     require_use(settings, junit, markdown, save, record)
     assertions = read_assertions(config)
     ci = is_ci(os.environ)
     job = GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=ci, assertions=assertions)
-    answer = run(job)
-    report = read(GateReport, answer)
-    recorded = record is not None and report.verdict == "pass"
+    report_gate(run(job), settings, junit=junit, markdown=markdown, record=record, as_json=as_json)
+
+
+def report_gate(
+    answer: Object,
+    settings: GateSettings,
+    *,
+    junit: str | None,
+    markdown: str | None,
+    record: str | None,
+    as_json: bool,
+) -> NoReturn:
+    """Writes and prints the verdict, and exits with it."""
     from saiten.commands.junit import write_junit
     from saiten.commands.markdown import write_markdown
 
+    report = read(ShownGateReport, answer)
+    recorded = record is not None and report.verdict == "pass"
     try:
         # First, because a CI collects these files even where standard output is closed.
         write_reports((junit, partial(write_junit, report)), (markdown, partial(write_markdown, report)))
@@ -313,7 +332,7 @@ def require_use(
 ) -> None:
     """Raises UsageError or InvalidItems for mistakes that would otherwise show only after everything is scored."""
     if settings.candidate is None:
-        raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=NAME))
+        raise click.UsageError(tell("name a --candidate, here or as `candidate` in {NAME}", NAME=GATE_FILE))
     if save is not None and record is not None:
         raise click.UsageError(tell("--record writes the results and compares nothing: leave --save out"))
     if settings.sequence is not None and (settings.url is None or record is not None):
@@ -368,7 +387,7 @@ def write_reports(*wanted: tuple[str | None, Callable[[], str]]) -> None:
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
-def show(answer: Object, report: GateReport, *, as_json: bool, recorded: bool = False) -> None:
+def show(answer: Object, report: ShownGateReport, *, as_json: bool, recorded: bool = False) -> None:
     """Prints the report; of a baseline that was `recorded`, that it was."""
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))

@@ -12,17 +12,16 @@ from typing import Any
 import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from saiten.commands.files import InvalidItems, shorten_faults
+from saiten.commands.files import UNFIT, InvalidItems, shorten_faults
 from saiten.connection import Connection
 from saiten.core.errors import ServiceRefused
 from saiten.core.faults import explain, pointer
 from saiten.core.language import say, suggest, tell
 from saiten.core.messages import Message
 
-VALIDATIONS = "/v1/validations/gates"
-UNFIT = 422
+GATE_VALIDATIONS_PATH = "/v1/validations/gates"
 
-NAME = "saiten.toml"
+GATE_FILE = "saiten.toml"
 TABLE = "gate"
 ASSERTIONS = "assertions"
 
@@ -82,9 +81,9 @@ def read_gate_file(path: str | None) -> dict[str, Any]:
 
     Raises InvalidItems where the file cannot be read, or contains anything else.
     """
-    if path is None and not Path(NAME).exists():
+    if path is None and not Path(GATE_FILE).exists():
         return {}
-    name = NAME if path is None else path
+    name = GATE_FILE if path is None else path
     try:
         with open(name, "rb") as file:
             found = tomllib.load(file)
@@ -146,7 +145,7 @@ async def check_settings(
     if rubrics is not None:
         asked |= {"candidate_rubric": rubrics[0], "baseline_rubric": rubrics[1]}
     try:
-        await service.request("POST", VALIDATIONS, json=asked)
+        await service.request("POST", GATE_VALIDATIONS_PATH, json=asked)
     except ServiceRefused as error:
         if error.status != UNFIT or not error.faults:
             raise
@@ -159,7 +158,8 @@ def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> 
     key, _, rest = where.removeprefix("/").partition("/")
     if key == "rules" and key in options and rest:
         rule = options[key][int(rest.partition("/")[0])]
-        if code := rule.get("finding") or rule.get("measure"):
+        code = rule.get("finding", rule.get("measure"))
+        if code is not None:
             return f"--max-rise of {code[:64]!r}: {what}"
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:

@@ -18,12 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.answers import AnchorRatings, Batch, Comparison, Measure
-from saiten.commands.assertions import Assertion, Finding, answers_of, check, settle
-from saiten.commands.cases import GateReason, GateReport, list_lines
-from saiten.commands.files import InvalidItems, gather_faults
+from saiten.commands.assertions import Assertion, AssertionOutcome, answers_of, check, settle
+from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
+from saiten.commands.files import UNFIT, InvalidItems, gather_faults
 from saiten.commands.folding import fold
 from saiten.commands.gate_files import are_results, gate_files, require_files
-from saiten.commands.gate_settings import NAME, TERMS, GateSettings, check_settings
+from saiten.commands.gate_settings import GATE_FILE, TERMS, GateSettings, check_settings
 from saiten.commands.markdown import (
     GATE_VERDICTS,
     VOID,
@@ -35,11 +35,11 @@ from saiten.commands.markdown import (
     tell_verdict,
     uses_lexical,
 )
-from saiten.commands.output import DASH, LEFT, bounds, console, figure, print_line
+from saiten.commands.output import LEFT, bounds, console, figure, print_line
 from saiten.commands.reasons import describe
 from saiten.commands.runs import (
     Found,
-    Items,
+    ItemFile,
     Progress,
     Results,
     Role,
@@ -56,7 +56,7 @@ from saiten.commands.runs import (
 from saiten.commands.service import LEXICAL, open_service
 from saiten.connection import Connection, Object
 from saiten.core.errors import BatchesRequired, JudgeUnfit, ServiceRefused, TimeLimitReached
-from saiten.core.figures import find_digits, write_figure
+from saiten.core.figures import DASH, find_digits, write_figure
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
 from saiten.core.wording import name_rule, rate_measures, tell_p
@@ -91,7 +91,7 @@ WHY = {
 }
 
 
-def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None = None) -> None:
+def print_gate(report: ShownGateReport, *, recorded: bool = False, on: Console | None = None) -> None:
     """The verdict, its reasons, what they rest on, the worst cases, and where the explorer shows them. A run that was
     only `recorded` as a baseline passed no gate."""
     target = on or console()
@@ -110,7 +110,7 @@ def print_gate(report: GateReport, *, recorded: bool = False, on: Console | None
     print_cases(report, target)
 
 
-def print_cases(report: GateReport, on: Console) -> None:
+def print_cases(report: ShownGateReport, on: Console) -> None:
     """The worst cases with the judge's reasons, and where to see all."""
     if report.cases:
         on.print()
@@ -128,14 +128,14 @@ def print_cases(report: GateReport, on: Console) -> None:
         print_line(tell("all cases: {address}", address=report.address), on)
 
 
-def headline(report: GateReport) -> str:
+def headline(report: ShownGateReport) -> str:
     """`gate: fail`, with the reason where it is inconclusive."""
     why = next((WHY[reason.code] for reason in report.reasons if reason.code in WHY), "")
     verdict = tell("gate: {verdict}", verdict=tell(GATE_VERDICTS[report.verdict]))
     return verdict + (f" ({tell(why)})" if report.verdict == "inconclusive" and why else "")
 
 
-def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
+def print_reason(reason: ShownGateReason, *, on: Console, void: bool) -> None:
     """Prints one reason: folded on a terminal, else on one line, so that logs can be searched."""
     sign = VOID_SIGN if void else SIGNS[reason.verdict]
     text = printable(f"{name_rule(reason) or reason.assertion or tell(reason.about)}: {reason.detail}")
@@ -147,7 +147,7 @@ def print_reason(reason: GateReason, *, on: Console, void: bool) -> None:
         on.print(Text.assemble(f" {head}", (line, "dim" if void else "")), soft_wrap=True)
 
 
-def print_comparison(comparison: Comparison, *, on: Console, report: GateReport) -> None:
+def print_comparison(comparison: Comparison, *, on: Console, report: ShownGateReport) -> None:
     """Every measure of both runs; of findings those that either run has."""
     measures = {**comparison.aspects, **comparison.composites}
     measures.update((f"{name}.blended", measure) for name, measure in comparison.blended.items())
@@ -345,7 +345,7 @@ class GateJob:
 
     settings: GateSettings
     options: Mapping[str, Any] = field(default_factory=dict)
-    file: str = NAME
+    file: str = GATE_FILE
     save: str | None = None
     record: str | None = None
     judge: str | None = None
@@ -380,7 +380,7 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)
         findings = await asyncio.to_thread(check_assertions, job.assertions, candidate)
-        if isinstance(candidate, Items) or isinstance(baseline, Items) or settings.check_judge:
+        if isinstance(candidate, ItemFile) or isinstance(baseline, ItemFile) or settings.check_judge:
             judge = (await service.info()).get("judge")
             name_judge(str(judge.get("kind")) if isinstance(judge, dict) else "", job)
         check = await check_judge(service, job, candidate) if settings.check_judge else None
@@ -398,21 +398,21 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         if job.record is None:
             answer = await describe(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
-            await save_results(service, tried, job.record, candidate if isinstance(candidate, Items) else None)
+            await save_results(service, tried, job.record, candidate if isinstance(candidate, ItemFile) else None)
     return answer
 
 
 def refuse_lexical(report: Object, job: GateJob) -> Object:
     """The report; raises JudgeUnfit where the lexical judge rated, and may not have."""
-    if uses_lexical(read(GateReport, report)) and job.refuses_lexical:
+    if uses_lexical(read(ShownGateReport, report)) and job.refuses_lexical:
         raise JudgeUnfit(tell("these results are the lexical judge's, a baseline; {hint}", hint=tell(LEXICAL_HINT)))
     return report
 
 
-def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[Finding]:
+def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[AssertionOutcome]:
     """How the assertions did on the candidate's responses. Raises InvalidItems where it has none."""
     values: list[Any] = []
-    if isinstance(candidate, Items):
+    if isinstance(candidate, ItemFile):
         values = [item.value for item in candidate.values]
     elif isinstance(candidate, Results):
         values = [{**line.model_dump(), "response": line.response} for line in candidate.lines]
@@ -431,7 +431,7 @@ async def keep_version(
 
     A version that came with an upgrade is not a change of the candidate. Prints a line where it changes the version.
     """
-    if not isinstance(candidate, Items) or baseline is None or isinstance(baseline, Items):
+    if not isinstance(candidate, ItemFile) or baseline is None or isinstance(baseline, ItemFile):
         return settings
     before = baseline.rubric_name
     rubric_id, version = split_name(before)
@@ -513,7 +513,7 @@ async def judge_runs(
         return await ask_gate(service, job, request, lines, job.settings.metadata or find_metadata(candidate))
     except ServiceRefused as error:
         faults = [(place_fault(where, sides.values()), what) for where, what in error.faults]
-        if error.status != REFUSED or all(where is None for where, _ in faults):
+        if error.status != UNFIT or all(where is None for where, _ in faults):
             raise
         raise InvalidItems(gather_faults([(where or "", what) for where, what in faults], error.total)) from None
 
@@ -527,7 +527,6 @@ def place_fault(pointer: str, runs: Iterable[Batch | Results | None]) -> str | N
     return None
 
 
-REFUSED = 422
 NOT_KEEPING = {"insufficient-scope", "project-full"}
 """Why a service keeps no verdict that it would give."""
 
@@ -548,7 +547,7 @@ async def ask_gate(
     try:
         return await service.gate({**request, "keep": True, "metadata": metadata}, lines)
     except ServiceRefused as error:
-        older = error.status == REFUSED and any(where in {"/keep", "/metadata"} for where, _ in error.faults)
+        older = error.status == UNFIT and any(where in {"/keep", "/metadata"} for where, _ in error.faults)
         if asked or not (older or error.code in NOT_KEEPING):
             raise
         click.echo(tell("the verdict is not kept: {why}", why=printable(error.detail)), err=True)
@@ -588,7 +587,7 @@ def rubric_of(found: Found, settings: GateSettings) -> str:
 def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
     """`rubric`, `path` and `judge` with which this was or will be scored."""
     own: Mapping[str, Any] = {}
-    if isinstance(found, Items):
+    if isinstance(found, ItemFile):
         own = options_of(found, settings)
     elif isinstance(found, Batch):
         own = {**found.model_dump(mode="json", include=ASKED), "rubric": found.rubric_name}

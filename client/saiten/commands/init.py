@@ -20,18 +20,19 @@ from saiten.commands.collect import write_items
 from saiten.commands.comments import is_comment
 from saiten.commands.files import InvalidItems
 from saiten.commands.folding import fold
-from saiten.commands.gate_settings import NAME
+from saiten.commands.gate_settings import GATE_FILE
 from saiten.commands.items import Reading, choose_reading, warn_of_repeats, where_option
 from saiten.core import language
 from saiten.core.formats import UnreadableInput, read_items
 from saiten.core.language import mark, tell
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten.core.plain_text import printable
 
 NONE = "none"
 CONTEXTS = "contexts.ndjson"
 CANDIDATES = "candidates.ndjson"
 RECORD = "saiten gate --record baseline.ndjson"
-HANGUL = re.compile("[\uac00-\ud7a3]")
+HANGUL_SYLLABLE = re.compile("[\uac00-\ud7a3]")
 RUBRIC_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?:@[1-9][0-9]{0,8})?")
 
 MAIN_MEASURES = {"ja-dialogue": "overall", "ko-dialogue": "overall", "ko-comment": "ssa", "lfqa": "mate"}
@@ -132,7 +133,7 @@ def command(
     ci = ci or click.prompt("CI", "github", type=click.Choice(["github", "gitlab", NONE]))
 
     answered = collect_line(bot) if has_bot else ""
-    texts = {Path(NAME): write_settings(str(rubric)), **workflow_of(str(ci), answered)}
+    texts = {Path(GATE_FILE): write_settings(str(rubric)), **workflow_of(str(ci), answered)}
     mapped = Path(CONTEXTS if has_bot else CANDIDATES)
     write_all(texts, mapped, items, str(data), force=force)
     click.echo(f"{data}: " + "\n  ".join(report))
@@ -197,7 +198,7 @@ def read_data(data: str, reading: Reading, *, has_bot: bool) -> tuple[list[dict[
 def guess_rubric(items: list[dict[str, Any]]) -> str:
     """A rubric in the language of the first items; of the Korean ones that for comments, where each is on a text."""
     first = items[:20]
-    if not HANGUL.search(json.dumps(first, ensure_ascii=False)):
+    if not HANGUL_SYLLABLE.search(json.dumps(first, ensure_ascii=False)):
         return "ja-dialogue"
     return "ko-comment" if all(is_comment(item.get("context")) for item in first) else "ko-dialogue"
 
@@ -255,7 +256,7 @@ def list_comments(text: str) -> Iterator[str]:
 
 def translate_comments(text: str) -> str:
     """The template with its comments in the process's language."""
-    if language.language == language.DEFAULT:
+    if language.language == DEFAULT_LANGUAGE:
         return text
     told = map(tell, list_comments(text))
     return COMMENT.sub(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
 
-from saiten.commands.cases import GateReason, GateReport, list_lines
+from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
 from saiten.commands.markdown import LEXICAL_NOTE, has_moved, remark, uses_lexical
 from saiten.core.language import tell
 from saiten.core.wording import describe_rule, name_rule
@@ -80,7 +80,7 @@ def clean(text: str) -> str:
     return ILLEGAL.sub("\ufffd", text)
 
 
-def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
+def write_junit(report: ShownGateReport, *, suite: str = "saiten gate") -> str:
     """One test case a rule in the rules' order, after one for the coverage and, where it was checked, the judge."""
     reasons = sorted(report.reasons, key=lambda reason: -1 if reason.rule is None else reason.rule)
     moved = has_moved(report)
@@ -90,7 +90,7 @@ def write_junit(report: GateReport, *, suite: str = "saiten gate") -> str:
     return write_suite(suite, properties, [make_case(reason, report, moved=moved) for reason in reasons])
 
 
-def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
+def list_properties(report: ShownGateReport) -> Iterator[tuple[str, str]]:
     """What the verdict is of."""
     yield "verdict", report.verdict
     yield "candidate", report.call(report.candidate)
@@ -113,7 +113,7 @@ def list_properties(report: GateReport) -> Iterator[tuple[str, str]]:
         yield "signature", signature
 
 
-def make_case(reason: GateReason, report: GateReport, *, moved: bool) -> JUnitCase:
+def make_case(reason: ShownGateReason, report: ShownGateReport, *, moved: bool) -> JUnitCase:
     """What a CI should take the reason for."""
     name: str = f"assertion: {reason.assertion}" if reason.assertion is not None else reason.about
     detail = reason.detail + remark(report.reliability, reason.aspect)

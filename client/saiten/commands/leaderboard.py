@@ -9,15 +9,15 @@ from urllib.parse import urlencode
 
 import click
 
-from saiten.commands.rankings import SOURCES, print_ranking
+from saiten.commands.rankings import SOURCE_NAMES, print_ranking
 from saiten.commands.service import URL, send
 from saiten.core.errors import SaitenError
-from saiten.core.figures import write_figure
+from saiten.core.figures import DASH, write_figure
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
-from saiten.core.ranking_table import DASH, write_ranking
+from saiten.core.ranking_table import write_ranking
 
-PATH = "/v1/leaderboards"
+LEADERBOARDS_PATH = "/v1/leaderboards"
 
 
 @click.command("leaderboard")
@@ -38,7 +38,7 @@ def command(
         raise click.UsageError(tell("name a preference RUN, or a --name of runs"))
     asked = {"preference_run": preference_run, "name": name, "aspect": aspect}
     query = urlencode({key: value for key, value in asked.items() if value is not None})
-    found = asyncio.run(send("GET", f"{PATH}?{query}", url))
+    found = asyncio.run(send("GET", f"{LEADERBOARDS_PATH}?{query}", url))
     if as_json:
         click.echo(escape_controls(json.dumps(found, ensure_ascii=False, indent=2)))
     sources = [source for source in ("judge", "people", "ratings") if found.get(source)]
@@ -57,14 +57,14 @@ def command(
 def show(found: dict[str, Any], sources: list[str]) -> None:
     """A table for each source, and how far they agree."""
     for source in sources:
-        print_ranking(found[source], tell(SOURCES[source]))
+        print_ranking(found[source], tell(SOURCE_NAMES[source]))
         click.echo()
     for one in found["agreement"]:
         tau = DASH if one["kendall"] is None else write_figure(one["kendall"], 2)
         told = tell(
             "{first} and {second}: Kendall's tau {tau}, {opposed} pairs resolved in opposite ways",
-            first=tell(SOURCES[one["first"]]),
-            second=tell(SOURCES[one["second"]]),
+            first=tell(SOURCE_NAMES[one["first"]]),
+            second=tell(SOURCE_NAMES[one["second"]]),
             tau=tau,
             opposed=one["opposed"],
         )

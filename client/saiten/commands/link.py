@@ -21,7 +21,7 @@ from saiten.core.plain_text import escape_controls, printable
 from saiten.reading import read
 from saiten.waiting import read_object
 
-PATH = "/v1/links"
+LINKS_PATH = "/v1/links"
 ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "metadata")
 FEWEST_PAIRS = 100
 """Responses that both judges rate without which no link is made."""
@@ -66,7 +66,7 @@ def make(old: str, new: str, method: str | None, as_json: bool, url: str | None)
     Exit 0: an aspect is linked; 1: none is, with the reasons; 2: bad usage; 3: could not run.
     """
     asked = {"old": old, "new": new, **({} if method is None else {"method": method})}
-    answer = asyncio.run(send("POST", PATH, url, asked))
+    answer = asyncio.run(send("POST", LINKS_PATH, url, asked))
     link = read(Link, answer)
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
@@ -83,7 +83,7 @@ def show_all(url: str | None) -> None:
 
     Exit 0: listed; 2: bad usage; 3: could not run.
     """
-    for link in read(Links, asyncio.run(send("GET", PATH, url))).items:
+    for link in read(Links, asyncio.run(send("GET", LINKS_PATH, url))).items:
         linked = ", ".join(name for name, one in link.aspects.items() if one.state == "linked") or "-"
         click.echo(printable(f"{link.id}  {link.created_at:%Y-%m-%d}  {link.old} -> {link.new}  {linked}"))
 
@@ -96,7 +96,7 @@ def delete(link_id: str, url: str | None) -> None:
 
     Exit 0: deleted; 2: bad usage; 3: could not run, or there is no such link.
     """
-    asyncio.run(send("DELETE", f"{PATH}/{quote(link_id, safe='')}", url))
+    asyncio.run(send("DELETE", f"{LINKS_PATH}/{quote(link_id, safe='')}", url))
     click.echo(tell("deleted"))
 
 

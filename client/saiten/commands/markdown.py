@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from saiten.answers import Comparison, CorrectedMeasure, Measure, SequenceMark
-from saiten.commands.cases import GateReason, GateReport, list_lines
-from saiten.core.figures import find_digits, write_figure
+from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
+from saiten.core.figures import DASH, find_digits, write_figure
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
 from saiten.core.wording import describe_rule, name_rule, rate_measures, read_signature, stands_still, tell_p
@@ -31,7 +31,6 @@ JOINER = "\u2060"
 
 VOID = mark("While the judge rates differently, its ratings say nothing about the system: record the baseline again.")
 
-DASH = "–"
 
 GATE_VERDICTS = {"pass": mark("pass"), "fail": mark("fail"), "inconclusive": mark("inconclusive")}
 PARTS = (mark("coverage"), mark("judge"), mark("rule"))
@@ -42,7 +41,7 @@ RUNS = {"baseline": mark("baseline"), "candidate": mark("candidate")}
 LEXICAL_NOTE = mark(" (lexical judge: a baseline, not an LLM judge)")
 
 
-def write_markdown(report: GateReport) -> str:
+def write_markdown(report: ShownGateReport) -> str:
     """Headline, what decided, the measures as a table, coverage, the worst cases, and the signature folded away."""
     parts = [
         "### " + tell("Saiten gate: {verdict}", verdict=name_verdict(report)),
@@ -74,12 +73,12 @@ def remark(states: Mapping[str, str], aspect: str | None) -> str:
     return tell(REMARKS[states.get(aspect, "unknown")]) if aspect is not None and states else ""
 
 
-def has_moved(report: GateReport) -> bool:
+def has_moved(report: ShownGateReport) -> bool:
     """Whether the judge moved, so that what the rules found says nothing of the system."""
     return any(reason.code == "judge-moved" for reason in report.reasons)
 
 
-def uses_lexical(report: GateReport) -> bool:
+def uses_lexical(report: ShownGateReport) -> bool:
     """Whether the lexical judge, which is a baseline, gave any of the ratings."""
     differing = report.comparison.signature_differences.get("judge", ()) if report.comparison is not None else ()
     judges = [read_signature(signature).get("judge", "") for signature in report.signatures]
@@ -91,13 +90,13 @@ def names_lexical(judge: str) -> bool:
     return LEXICAL in judge.split(",")
 
 
-def name_verdict(report: GateReport) -> str:
+def name_verdict(report: ShownGateReport) -> str:
     """The verdict, whether it is the judge's doing, and whether the judge was a baseline."""
     moved = tell(" (judge moved)") if has_moved(report) else ""
     return f"{tell(GATE_VERDICTS[report.verdict])}{moved}{tell(LEXICAL_NOTE) if uses_lexical(report) else ''}"
 
 
-def name_runs(report: GateReport) -> str:
+def name_runs(report: ShownGateReport) -> str:
     """Which run was judged, against which, and how."""
     candidate, alpha = escape(report.call(report.candidate)), f"{report.alpha:g}"
     if report.comparison is None:
@@ -139,7 +138,7 @@ def tell_link(comparison: Comparison) -> str:
     )
 
 
-def list_reasons(report: GateReport) -> Iterator[str]:
+def list_reasons(report: ShownGateReport) -> Iterator[str]:
     """What decided, as a list; the coverage is in it, with its denominator. What does not count is listed apart."""
     rules = [reason for reason in report.reasons if reason.about == "rule"] if has_moved(report) else []
     decisive = [reason for reason in report.reasons if reason.about != "rule"] if rules else report.reasons
@@ -149,7 +148,7 @@ def list_reasons(report: GateReport) -> Iterator[str]:
         yield "\n".join(f"- {tell_reason(reason, report)}" for reason in rules)
 
 
-def tell_reason(reason: GateReason, report: GateReport) -> str:
+def tell_reason(reason: ShownGateReason, report: ShownGateReport) -> str:
     """What was looked at, and what was found."""
     name = f"{tell('assertion')} ({reason.assertion})" if reason.assertion is not None else tell(reason.about)
     if reason.rule is not None:
@@ -158,7 +157,7 @@ def tell_reason(reason: GateReason, report: GateReport) -> str:
     return f"{escape(name)}: {escape(reason.detail + remark(report.reliability, reason.aspect))}"
 
 
-def list_cases(report: GateReport) -> Iterator[str]:
+def list_cases(report: ShownGateReport) -> Iterator[str]:
     """The worst cases with the judge's reasons, and where to see all."""
     if report.cases:
         yield f"**{tell('worst cases')}**"
@@ -202,7 +201,7 @@ def write_table(comparison: Comparison) -> list[str]:
     return ["\n".join([*head, *(write_row(name, measure) for name, measure in rows)])]
 
 
-def write_corrected(report: GateReport) -> Iterator[str]:
+def write_corrected(report: ShownGateReport) -> Iterator[str]:
     """That people's ratings decided, and the measures on their scale; nothing where the judge decided."""
     if report.estimate != "corrected":
         return
@@ -293,7 +292,7 @@ def show_wins(measure: Measure) -> str:
     return f"{wins.a_wins.wins:,} / {wins.ties.wins:,} / {wins.b_wins.wins:,}"
 
 
-def fold_signatures(report: GateReport) -> Iterator[str]:
+def fold_signatures(report: ShownGateReport) -> Iterator[str]:
     """How the scores were made, and where the runs differ in that."""
     differing = report.comparison.signature_differences if report.comparison is not None else {}
     lines = [*report.signatures, *(f"{piece}: {ours} -> {theirs}" for piece, (ours, theirs) in differing.items())]

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.commands.folding import fold
-from saiten.core.figures import write_figure
+from saiten.core.figures import DASH, write_figure
 from saiten.core.language import mark, tell, tell_items
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.wording import name_run
@@ -29,8 +29,7 @@ from saiten.core.wording import name_run
 if TYPE_CHECKING:
     from saiten.answers import Batch
 
-DASH = "–"
-TEXTS = 40
+TEXT_ROOM = 40
 """Columns that system, response and notes want beside the aspects."""
 
 LEAST = 6
@@ -150,7 +149,7 @@ def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
             - 2 * EDGE
             - sum(gap + max(cell_len(line) for text in one for line in text.split("\n")) for one in figures)
         )
-        if room >= TEXTS + 3 * gap:
+        if room >= TEXT_ROOM + 3 * gap:
             break
     texts = {
         "system": [printable(row.get("metadata", {}).get("system", DASH)) for row in rows],

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import click
 
-from saiten.commands.compare_runs import PATH, post
+from saiten.commands.compare_runs import PREFERENCE_RUNS_PATH, post
 from saiten.commands.files import InvalidItems
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import GATE_VERDICTS, LEXICAL_NOTE, escape, names_lexical
@@ -120,14 +120,14 @@ async def begin(service: Connection, job: PairwiseJob) -> str:
     asked: dict[str, Any] = {"runs": [job.candidate, job.baseline], "name": job.name, "budget_usd": job.budget_usd}
     asked["path"] = job.path
     body = {key: value for key, value in asked.items() if value is not None}
-    return str((await post(service, PATH, body, once(JSON, None)))["id"])
+    return str((await post(service, PREFERENCE_RUNS_PATH, body, once(JSON, None)))["id"])
 
 
 async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool) -> PairwiseVerdict:
     """The verdict as soon as there is one, or that of the ended run. A run of this gate's own is then cancelled."""
     look, due = 0, FIRST_LOOK
     while True:
-        state = read_object(await service.request("GET", f"{PATH}/{run}"))
+        state = read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{run}"))
         counts = state["counts"]
         done, ended = counts["scored"] + counts.get("partial", 0), state["status"] in ENDED | {"paused"}
         if ended or done >= due:
@@ -138,7 +138,7 @@ async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool)
             if ended or found.verdict != "inconclusive":
                 early = not ended
                 if early and owned:
-                    await service.request("POST", f"{PATH}/{run}/cancel", again=False)
+                    await service.request("POST", f"{PREFERENCE_RUNS_PATH}/{run}/cancel", again=False)
                 return replace(found, stopped_early=early)
         await asyncio.sleep(WAIT_SECONDS)
 

@@ -11,7 +11,7 @@ import click
 
 from saiten.core.errors import SaitenError
 
-PIECE = 2048
+WRITTEN_CHARACTERS = 2048
 """Characters written at once. Python 3.11's buffer loses the error where a write larger than itself ends halfway."""
 
 
@@ -23,14 +23,17 @@ class OutputFailed(Exception):  # not a SaitenError: a scorer must not take it f
         self.reader_left = error.errno == errno.EPIPE
 
 
-class Output(io.TextIOWrapper):
+class StandardOutput(io.TextIOWrapper):
     """Standard output. Raises OutputFailed where it cannot be written."""
 
     def write(self, text: str) -> int:
         try:
-            if len(text) <= PIECE:
+            if len(text) <= WRITTEN_CHARACTERS:
                 return super().write(text)
-            return sum(super(Output, self).write(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+            return sum(
+                super(StandardOutput, self).write(text[start : start + WRITTEN_CHARACTERS])
+                for start in range(0, len(text), WRITTEN_CHARACTERS)
+            )
         except OSError as error:
             raise OutputFailed(error) from None
 
@@ -62,7 +65,9 @@ def open_streams() -> None:
     # Lone surrogates, and bytes of file names in another encoding, are written with backslashes.
     if isinstance(sys.stdout, io.TextIOWrapper):
         lines = sys.stdout.line_buffering
-        sys.stdout = Output(sys.stdout.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=lines)
+        sys.stdout = StandardOutput(
+            sys.stdout.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=lines
+        )
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr = Diagnostics(sys.stderr.detach(), encoding="utf-8", errors="backslashreplace", line_buffering=True)
 

@@ -13,13 +13,13 @@ from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
 from saiten.core.ranking_table import figure, ranks, span
 
-SOURCES = {
+SOURCE_NAMES = {
     "judge": mark("the judge, in pairs"),
     "people": mark("people"),
     "ratings": mark("the judge's ratings"),
     "all": mark("all who answered"),
 }
-COLUMNS = (
+COLUMN_TITLES = (
     mark("Rank"),
     mark("System"),
     mark("Strength"),
@@ -46,7 +46,7 @@ def print_ranking(ranking: Mapping[str, Any], title: str) -> None:
         for name, one in ranking["systems"].items()
     ]
     told = tell("{title}: {looks} looks, {clusters} independent", title=title, **pick(ranking, "looks", "clusters"))
-    print_sheet(TerminalTable(told, tuple(map(tell, COLUMNS)), tuple(rows)), console())
+    print_sheet(TerminalTable(told, tuple(map(tell, COLUMN_TITLES)), tuple(rows)), console())
     say(tell("tied with the best: {names}", names=", ".join(ranking["tied_with_best"])))
     if (effect := ranking["position_effect"]) is not None:
         found = figure(effect["value"]), span(effect["interval"])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
+from saiten.commands.files import UNFIT, InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused
@@ -32,7 +32,7 @@ from saiten.core.strict_json import MARK, StrictJSONError, Unfit, number_of, par
 TARGET = ("item", "evaluation", "batch", "candidate", "system")
 """What names the rated response."""
 
-TEXTS = (*TARGET, "rater")
+TEXT_FIELDS = (*TARGET, "rater")
 STAMP = "created_at"
 """When a rating was received: written by an export, ignored by an import, which sets its own."""
 
@@ -43,7 +43,7 @@ SIMULATED = "simulated"
 BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 """Booleans in a table, in any letter case."""
 
-COLUMNS = (*TEXTS, "comment", STAMP, SIMULATED)
+RATING_COLUMNS = (*TEXT_FIELDS, "comment", STAMP, SIMULATED)
 DEFUSED = re.compile(f"'+(?:{UNDEFUSED.pattern})")
 FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
 COUNT = re.compile("[0-9]{1,10}")
@@ -51,18 +51,17 @@ ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
 Row = dict[str, Any]
 
-PIECE_BYTES = 4 * 1024**2
+REQUEST_BYTES = 4 * 1024**2
 """The size of a request to a service that does not state its limit."""
 
-VALIDATIONS = "/v1/validations/ratings"
+RATING_VALIDATIONS_PATH = "/v1/validations/ratings"
 AS_NDJSON = {"Content-Type": NDJSON}
 
 PAGE = 1000
 MOST_BATCHES = 1000
 """Whose items one request may rate."""
 
-UNFIT = 422
-REFUSED = frozenset({400, 404, 422})
+REFUSING_STATUSES = frozenset({400, 404, 422})
 """Statuses of ratings that are refused however often they are sent."""
 
 
@@ -104,7 +103,7 @@ class RatingFile:
         try:
             faults = self._take(fill_in(READERS[form](body), fill))
         except StrictJSONError as error:
-            raise InvalidItems(f"{self.name}: {error}") from None
+            raise InvalidItems(f"{self.name}: {say(error.message)}") from None
         except InvalidTable as error:
             faults = [*error.faults]
         if faults:
@@ -123,7 +122,7 @@ class RatingFile:
                 faults.append((number, record.why))
                 continue
             if isinstance(record, dict):
-                target = tuple(repr(record.get(name)) for name in TEXTS)
+                target = tuple(repr(record.get(name)) for name in TEXT_FIELDS)
                 if (before := seen.setdefault(target, number)) != number:
                     faults.append(
                         (
@@ -267,16 +266,16 @@ def read_header(row: list[str], line: int) -> list[str]:
             "column {number} is called {name!r}, and no aspect can be; known are {names}",
             number=number,
             name=clip(name),
-            names=", ".join((*TEXTS, "comment", SIMULATED)),
+            names=", ".join((*TEXT_FIELDS, "comment", SIMULATED)),
         )
         for number, name in enumerate(names, start=1)
-        if name not in COLUMNS and not ASPECT.fullmatch(name)
+        if name not in RATING_COLUMNS and not ASPECT.fullmatch(name)
     ]
     if not {"item", "evaluation"} & set(names):
         alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
         more = tell(": cells are to be separated by commas") if alone else ""
         faults.append(tell("the header has no column 'item'{more}", more=more))
-    elif not set(names) - set(COLUMNS):
+    elif not set(names) - set(RATING_COLUMNS):
         faults.append(tell("the header names no aspect"))
     if faults:
         raise InvalidTable([(line, what) for what in faults])
@@ -290,9 +289,9 @@ def read_row(row: list[str], columns: list[str]) -> Row | Unread:
     record: Row = {"ratings": {}}
     try:
         for name, cell in zip(columns, row, strict=True):
-            if name in COLUMNS:
+            if name in RATING_COLUMNS:
                 text = cell if name == "comment" else cell.strip()
-                record |= {name: READ.get(name, restore)(text)} if text else {}
+                record |= {name: CELL_READERS.get(name, restore)(text)} if text else {}
             elif cell.strip():
                 record["ratings"][name] = number_of(cell.strip(), name)
     except Unfit as unfit:
@@ -317,7 +316,7 @@ def truth_of(cell: str) -> bool:
     return found
 
 
-READ: dict[str, Callable[[str], Any]] = {"candidate": count_of, SIMULATED: truth_of}
+CELL_READERS: dict[str, Callable[[str], Any]] = {"candidate": count_of, SIMULATED: truth_of}
 """What a cell of a column is, where it is no text."""
 
 READERS: dict[str, Callable[[bytes], Iterator[Record]]] = {
@@ -330,9 +329,9 @@ READERS: dict[str, Callable[[bytes], Iterator[Record]]] = {
 def write_table(ratings: Sequence[Row]) -> Iterator[str]:
     """The ratings as CSV, piece by piece: a column an aspect, in the order in which they first appear."""
     aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
-    yield write_rows([[*COLUMNS, *aspects]]).decode()
+    yield write_rows([[*RATING_COLUMNS, *aspects]]).decode()
     for rating in ratings:
-        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in COLUMNS[:-1]]
+        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in RATING_COLUMNS[:-1]]
         texts.append("true" if rating.get(SIMULATED) else None)
         yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]]).decode()
 
@@ -408,11 +407,13 @@ async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
     """Posts all, as much at a time as the service takes. Several pieces are all validated before the first is kept."""
     limits = (await client.info()).get("limits")
     stated = limits.get("body_bytes") if isinstance(limits, dict) else None
-    pieces = [*cut(read.ratings, stated if isinstance(stated, int) else PIECE_BYTES)]
+    pieces = [*cut(read.ratings, stated if isinstance(stated, int) else REQUEST_BYTES)]
     starts = [*accumulate(map(len, pieces), initial=0)]
     for start, piece in zip(starts, pieces, strict=False) if len(pieces) > 1 else ():
         with explaining(read, start):
-            await client.request("POST", VALIDATIONS, content=b"".join(map(write_line, piece)), headers=AS_NDJSON)
+            await client.request(
+                "POST", RATING_VALIDATIONS_PATH, content=b"".join(map(write_line, piece)), headers=AS_NDJSON
+            )
     kept = RatingsKept(0, 0)
     for start, piece in zip(starts, pieces, strict=False):
         try:
@@ -436,7 +437,7 @@ def explaining(read: RatingFile, start: int) -> Iterator[None]:
     try:
         yield
     except ServiceRefused as error:
-        if error.status not in REFUSED:
+        if error.status not in REFUSING_STATUSES:
             raise
         raise read.explain(error, start) from None
 

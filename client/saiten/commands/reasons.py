@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from saiten.answers import Batch, Explanation, Measure
-from saiten.commands.cases import BLENDED, CaseSide, GateCase, GateReport
+from saiten.commands.cases import BLENDED, CaseSide, GateCase, ShownGateReport
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.markdown import has_moved
 from saiten.commands.runs import ResultLine, Results, fetch_results
@@ -52,7 +52,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Pair:
+class RunPair:
     """Both runs by key, as far as their items have ids that callers gave."""
 
     candidate: Results
@@ -69,7 +69,7 @@ async def describe(
 ) -> Object:
     """The answer with what a reader wants beside it: what to call the runs, the explorer's address where a service is
     named, and, of a verdict that is no pass, the worst cases. Of a failure the judge is asked for missing reasons."""
-    report, runs = read(GateReport, answer), (candidate, baseline)
+    report, runs = read(ShownGateReport, answer), (candidate, baseline)
     called = (report.candidate, report.comparison.baseline if report.comparison else "")
     added: Object = {
         "names": {name: name_of(run) for name, run in zip(called, runs, strict=True) if run is not None and name}
@@ -105,7 +105,11 @@ def money_left(settings: GateSettings, candidate: Batch | Results) -> float | No
 
 
 async def find_cases(
-    service: Connection, report: GateReport, candidate: Results, baseline: Results | None, allowance: Allowance | None
+    service: Connection,
+    report: ShownGateReport,
+    candidate: Results,
+    baseline: Results | None,
+    allowance: Allowance | None,
 ) -> list[GateCase]:
     """The worst cases of what the gate did not let pass. The judge is asked for missing reasons as far as the allowance
     goes, and not at all without one; what it costs is taken off."""
@@ -113,11 +117,11 @@ async def find_cases(
     for line in baseline.lines if baseline else ():
         if line.item is not None and line.ids_given is not False:
             earlier.setdefault((line.item, line.candidate), line)
-    found = choose(report, Pair(candidate, baseline, earlier))
+    found = choose(report, RunPair(candidate, baseline, earlier))
     return [await tell_case(service, one, allowance) for one in found]
 
 
-def choose(report: GateReport, pair: Pair) -> list[Ranked]:
+def choose(report: ShownGateReport, pair: RunPair) -> list[Ranked]:
     """The worst few cases of the measures that did not pass, in turns, each item once."""
     lists = [
         rank(name, measure_of(report, name), pair)
@@ -137,7 +141,7 @@ def choose(report: GateReport, pair: Pair) -> list[Ranked]:
     return [*chosen.values()]
 
 
-def measure_of(report: GateReport, name: str) -> Measure | None:
+def measure_of(report: ShownGateReport, name: str) -> Measure | None:
     """The comparison's measure of that name."""
     comparison = report.comparison
     if comparison is None:
@@ -146,7 +150,7 @@ def measure_of(report: GateReport, name: str) -> Measure | None:
     return known.get(name.removesuffix(BLENDED).removeprefix("finding:"))
 
 
-def rank(name: str, measure: Measure | None, pair: Pair) -> list[Ranked]:
+def rank(name: str, measure: Measure | None, pair: RunPair) -> list[Ranked]:
     """The cases by the largest drop of the measure, or by the lowest value where the runs have no common items."""
     best, ranked = None if measure is None else measure.best, []
     for line in pair.candidate.lines:

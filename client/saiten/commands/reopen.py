@@ -11,7 +11,7 @@ from saiten.commands.service import URL, send
 from saiten.core.language import tell
 from saiten.reading import read
 
-PATH = "/v1/judge/pause"
+JUDGE_PAUSE_PATH = "/v1/judge/pause"
 
 
 @click.command("reopen")
@@ -25,8 +25,8 @@ def command(url: str | None) -> None:
     """
     if url is None:
         raise click.UsageError(tell("name the service with --url or SAITEN_URL"))
-    pause = read(JudgePause, asyncio.run(send("GET", PATH, url)))
-    asyncio.run(send("DELETE", PATH, url))
+    pause = read(JudgePause, asyncio.run(send("GET", JUDGE_PAUSE_PATH, url)))
+    asyncio.run(send("DELETE", JUDGE_PAUSE_PATH, url))
     if pause.seconds:
         click.echo(tell("the pause is ended, {seconds:.0f} s early", seconds=pause.seconds))
     if pause.translator_seconds:

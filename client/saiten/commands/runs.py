@@ -36,7 +36,7 @@ Rubric = dict[str, Any]
 """As the service answers it."""
 
 
-STATUSES = ("scored", "partial", "failed")
+RESULT_STATUSES = ("scored", "partial", "failed")
 NOT_FOUND = 404
 SYSTEM = "system"
 
@@ -131,7 +131,7 @@ def is_result(value: object) -> bool:
         return False
     if "context" in value and not {"aspects", "error"} & value.keys():  # with texts, a result has a context too
         return False
-    return not isinstance(value["status"], str) or value["status"] in STATUSES
+    return not isinstance(value["status"], str) or value["status"] in RESULT_STATUSES
 
 
 def read_results(values: Sequence[Placed]) -> list[ResultLine]:
@@ -194,8 +194,8 @@ def name_rubric(rubric: Rubric) -> str:
 
 LATEST = "latest:"
 BATCH = re.compile("ba_[0-9a-f]+")
-ITEM = re.compile(r"/items/(\d+)(/.*)?")
-RESULT = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
+ITEM_POINTER = re.compile(r"/items/(\d+)(/.*)?")
+RESULT_POINTER = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
 LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
 """A line of the batch, in each language in which the service says it."""
 
@@ -204,7 +204,7 @@ Progress = Callable[[Batch], None]
 
 
 @dataclass(frozen=True)
-class Items:
+class ItemFile:
     """A file of items to be scored: each with its place in the file. `options` are a batch's, from a first line."""
 
     name: str
@@ -249,13 +249,13 @@ class Results:
 
     def place(self, pointer: str) -> str | None:
         """Where in the file a part of the results is that a pointer names; None where it names none."""
-        found = RESULT.fullmatch(pointer)
+        found = RESULT_POINTER.fullmatch(pointer)
         if found is None or int(found[1]) >= len(self.places):
             return None
         return f"{self.places[int(found[1])]}: {found[2]}" if found[2] else self.places[int(found[1])]
 
 
-Found = Batch | Results | Items
+Found = Batch | Results | ItemFile
 
 
 async def find(service: Connection, written: str, role: Role, settings: GateSettings) -> Found:
@@ -292,7 +292,7 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     batches; None where there is none. Prints which."""
     if isinstance(candidate, Results):
         return None
-    own = options_of(candidate, settings) if isinstance(candidate, Items) else candidate.model_dump()
+    own = options_of(candidate, settings) if isinstance(candidate, ItemFile) else candidate.model_dump()
     compares = not settings.rules or any(
         isinstance(one, dict) and (one.get("max_drop"), one.get("max_rise")) != (None, None) for one in settings.rules
     )
@@ -300,7 +300,7 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     found = None if pinned is None else read(Batch, await service.batch(pinned))
     metadata = own.get("metadata")
     system = metadata.get(SYSTEM) if isinstance(metadata, dict) else None
-    if system is None and isinstance(candidate, Items):
+    if system is None and isinstance(candidate, ItemFile):
         system = find_shared(candidate).get(SYSTEM)
     if found is None or found.metadata.get(SYSTEM) != system:
         return None
@@ -310,7 +310,7 @@ async def find_pinned(service: Connection, candidate: Found, settings: GateSetti
     return found
 
 
-def find_shared(items: Items) -> dict[str, str]:
+def find_shared(items: ItemFile) -> dict[str, str]:
     """What the items say alike of their run, as the service finds it."""
     shared: dict[str, str] | None = None
     for found in items.values:
@@ -361,14 +361,14 @@ def reading_of(settings: GateSettings) -> Reading:
     return Reading(settings.source, settings.map, settings.input_encoding, where)
 
 
-def take_items(name: str, values: Sequence[FoundItem]) -> Items:
+def take_items(name: str, values: Sequence[FoundItem]) -> ItemFile:
     """The items, with the options of a batch from the first line where it holds them, as for POST /v1/batches."""
     if holds_options(values):
-        return Items(name, values[1:], values[0].value)
-    return Items(name, values, {})
+        return ItemFile(name, values[1:], values[0].value)
+    return ItemFile(name, values, {})
 
 
-def options_of(items: Items, settings: GateSettings) -> dict[str, Any]:
+def options_of(items: ItemFile, settings: GateSettings) -> dict[str, Any]:
     """The options of the batch that the items become: the settings take precedence over the first line."""
     chosen: dict[str, Any] = settings.model_dump(
         include={"name", "rubric", "path", "judge", "metadata", "budget_usd"} & settings.model_fields_set,
@@ -395,7 +395,7 @@ async def score(service: Connection, found: Found, settings: GateSettings, progr
         raise
 
 
-async def submit(service: Connection, items: Items, options: dict[str, Any]) -> Batch:
+async def submit(service: Connection, items: ItemFile, options: dict[str, Any]) -> Batch:
     """Posts the items as a batch. Raises InvalidItems that names their places in the file."""
     lines = [options, *(found.value for found in items.values)]
     body = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
@@ -408,9 +408,9 @@ async def submit(service: Connection, items: Items, options: dict[str, Any]) -> 
         raise InvalidItems(gather_faults(faults, error.total)) from None
 
 
-def name_fault(items: Items, pointer: str, detail: str) -> tuple[str, str]:
+def name_fault(items: ItemFile, pointer: str, detail: str) -> tuple[str, str]:
     """The place of a fault in the file instead of in the batch made from it, and the fault."""
-    found = ITEM.fullmatch(pointer)
+    found = ITEM_POINTER.fullmatch(pointer)
     if found is None or int(found[1]) >= len(items.values):
         return f"{items.name}: {pointer or tell('the batch')}", LINE.sub("", detail)
     return items.values[int(found[1])].place(found[2] or ""), LINE.sub("", detail)
@@ -445,7 +445,7 @@ async def fetch_results(service: Connection, batch: Batch) -> Results:
     return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
 
 
-async def save_results(service: Connection, batch: Batch, path: str, items: Items | None = None) -> None:
+async def save_results(service: Connection, batch: Batch, path: str, items: ItemFile | None = None) -> None:
     """Writes the batch's results as NDJSON, for use as a later baseline; with the texts of `items`, of which they are,
     so that a later gate can show both responses."""
     texts = [*list_texts(items)] if items is not None else []
@@ -457,7 +457,7 @@ async def save_results(service: Connection, batch: Batch, path: str, items: Item
             file.write((escape_controls(line) + "\n").encode())
 
 
-def list_texts(items: Items) -> Iterator[dict[str, Any]]:
+def list_texts(items: ItemFile) -> Iterator[dict[str, Any]]:
     """Context and response of each candidate, in their order; nothing of conversations."""
     for found in items.values:
         context = found.value.get("context")

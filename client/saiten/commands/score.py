@@ -18,7 +18,7 @@ from rich.text import Text
 
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions, report_assertions
-from saiten.commands.files import InvalidItems, gather_faults, name_file
+from saiten.commands.files import UNFIT, InvalidItems, gather_faults, name_file
 from saiten.commands.fixes import FixTally, print_fixes
 from saiten.commands.items import Reading, choose_reading, holds_options, read_whole, reading_options
 from saiten.commands.output import console, open_progress, print_ndjson, print_scores
@@ -37,9 +37,8 @@ Result = dict[str, Any]
 Scorer = Callable[[dict[str, Any]], Awaitable[Result]]
 """Scores the body of a request."""
 
-VALIDATIONS = "/v1/validations/evaluations"
+EVALUATION_VALIDATIONS_PATH = "/v1/validations/evaluations"
 FAULT = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
-UNFIT = 422
 
 CONVERSATIONS = "ja-conversation"
 """The rubric of conversations that name none, as in a batch."""
@@ -49,7 +48,7 @@ CONVERSATION_PARTS = ("turns", "persona", "goal", "metadata", "dialogue", "infer
 WINDOW = 4
 """Items started and not yet printed, as a multiple of those in flight: they may wait for a slow one."""
 
-QUOTED = 80
+MOST_QUOTED = 80
 """Characters of a suspicious part that are shown."""
 
 UNUSED = "_unused"
@@ -321,7 +320,10 @@ async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str 
     lines = [item.request if item.id is None else {**item.request, "id": item.id} for item in items]
     try:
         answer = await client.request(
-            "POST", VALIDATIONS, content=b"".join(map(write_line, lines)), headers={"Content-Type": NDJSON}
+            "POST",
+            EVALUATION_VALIDATIONS_PATH,
+            content=b"".join(map(write_line, lines)),
+            headers={"Content-Type": NDJSON},
         )
     except ServiceRefused as error:
         if error.status != UNFIT:
@@ -512,7 +514,7 @@ def show_suspected(progress: Progress, position: int, result: Result, request: M
     for warning in result.get("warnings", ()):
         for span in warning.get("spans", ()):
             text = find_text(request, span["where"])[span["start"] : span["end"]].strip()
-            quoted = f": “{text[:QUOTED]}{'…' if len(text) > QUOTED else ''}”" if text else ""
+            quoted = f": “{text[:MOST_QUOTED]}{'…' if len(text) > MOST_QUOTED else ''}”" if text else ""
             detail = f"{span['where']}: {warning['detail']}{quoted}"
             say(
                 progress,

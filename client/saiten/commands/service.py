@@ -18,7 +18,7 @@ from saiten.items import write_json
 from saiten.private import Address, private_service
 from saiten.waiting import read_object
 
-KEY = "SAITEN_API_KEY"
+KEY_VARIABLE = "SAITEN_API_KEY"
 
 NO_JUDGE = {
     "SAITEN_JUDGE": "lexical",
@@ -83,8 +83,8 @@ def locate(url: str) -> Address:
         raise ServiceUnreachable(
             tell("--url {url!r} is not the URL of a service; write it like http://127.0.0.1:8000", url=url)
         )
-    key = os.environ.get(KEY, "")
+    key = os.environ.get(KEY_VARIABLE, "")
     try:
         return Address(url, check_key(key) if key.strip() else None)
     except ValueError as error:
-        raise ServiceUnreachable(f"{KEY}: {error}") from None
+        raise ServiceUnreachable(f"{KEY_VARIABLE}: {error}") from None

@@ -30,8 +30,8 @@ from saiten.core.plain_text import printable
 from saiten.core.strict_json import MARK, parse_strict_json
 from saiten.simulation import (
     FEWEST_TURNS,
-    LANGUAGES,
     MOST_TURNS,
+    USER_LANGUAGES,
     ModelUser,
     ScriptedUser,
     Simulated,
@@ -43,17 +43,19 @@ from saiten.simulation import (
 )
 from saiten.waiting import read_object
 
-KEY = "SAITEN_USER_API_KEY"
+USER_KEY_VARIABLE = "SAITEN_USER_API_KEY"
 """The variable that holds the key of the endpoint that plays the users."""
 
 MOST_TOLD = 5
-AT_ONCE = 8
+RATED_AT_ONCE = 8
 """Conversations that the service is asked to rate at once."""
 
 
 @click.command("simulate")
 @BOT
-@click.option("--personas", "language", required=True, type=click.Choice(LANGUAGES), help="The language of the users.")
+@click.option(
+    "--personas", "language", required=True, type=click.Choice(USER_LANGUAGES), help="The language of the users."
+)
 @click.option("--output", required=True, metavar="FILE", help="Where the conversations go, as NDJSON.")
 @click.option("--only", "chosen", multiple=True, metavar="PERSONA", help="One of the users; may be given repeatedly.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**31 - 1), help="Of what users say.")
@@ -154,7 +156,7 @@ async def score(bodies: Sequence[dict[str, Any]], url: str | None, target: Path)
             for at, body in remaining:
                 results[at] = await rate(service, body)
 
-        await gather([work() for _ in range(min(AT_ONCE, len(bodies)))])
+        await gather([work() for _ in range(min(RATED_AT_ONCE, len(bodies)))])
     for at in sorted(results):
         click.echo(printable(describe(results[at])))
     write_items(target, (results[at] for at in sorted(results)))
@@ -185,7 +187,7 @@ def describe(result: dict[str, Any]) -> str:
 def show(context: click.Context, on: bool) -> None:
     """Lists the people of all languages."""
     if on:
-        for language in LANGUAGES:
+        for language in USER_LANGUAGES:
             for person in read_people(language):
                 click.echo(f"{language}  {person.id:<22}{person.name}")
         context.exit()
@@ -233,7 +235,7 @@ async def hold(talks: Sequence[Simulated], bot: Bot, turns: int, lanes: int, url
             def open_user(told: Simulated) -> User:
                 if url is None:
                     return ScriptedUser(told.person, told.seed)
-                key = os.environ.get(KEY, "").strip() or None
+                key = os.environ.get(USER_KEY_VARIABLE, "").strip() or None
                 return ModelUser(client, url, model, key=key, given_up=given_up)
 
             remaining = iter(talks)

@@ -8,8 +8,11 @@ from decimal import ROUND_HALF_UP, Decimal
 NOISE_DIGITS = 9
 """Digits behind the point from which on a figure may hold the noise of adding: sums of 3.875 differ in the last bit."""
 
-LARGEST = 1e15
+WHOLE_FROM = 1e15
 """From here on a figure has no digits behind the point."""
+
+DASH = "–"
+"""What stands in place of a figure that there is none of."""
 
 MOST_DIGITS = 6
 """Digits behind the point that are written at most to tell two figures apart."""
@@ -19,7 +22,7 @@ def round_figure(value: float, digits: int) -> Decimal:
     """The figure with so many digits behind the point, as it is rounded by hand: what lies in the middle goes away from
     zero. `round` and formats go by binary fractions, of which 0.025 lies above the middle and 0.035 below it. What
     rounds to zero is never below it."""
-    if not abs(value) < LARGEST:
+    if not abs(value) < WHOLE_FROM:
         return Decimal(float(value))
     rounded = Decimal(repr(round(float(value), NOISE_DIGITS))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return rounded if rounded else abs(rounded)

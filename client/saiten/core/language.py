@@ -11,25 +11,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from saiten.core.messages import Message
+from saiten.core.messages import DEFAULT_LANGUAGE, LANGUAGES, Message
 from saiten.core.wording import find_near
 
-LANGUAGES = ("en", "ja", "ko")
-DEFAULT = "en"
 DOMAIN = "saiten"
 LOCALES = Path(__file__).parent.parent / "locales"
 VARIABLES = ("SAITEN_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 """The first that says something decides."""
 
 current: gettext.NullTranslations = gettext.NullTranslations()
-language = DEFAULT
+language = DEFAULT_LANGUAGE
 
 
 def find_language(environment: Mapping[str, str]) -> str:
     """The language that the environment asks for: `ja` for `ja_JP.UTF-8`; English for any that there is not."""
-    wanted = next((value for name in VARIABLES if (value := environment.get(name, "").strip())), DEFAULT)
+    wanted = next((value for name in VARIABLES if (value := environment.get(name, "").strip())), DEFAULT_LANGUAGE)
     name = wanted.replace("-", "_").partition(".")[0].partition("_")[0].lower()
-    return name if name in LANGUAGES else DEFAULT
+    return name if name in LANGUAGES else DEFAULT_LANGUAGE
 
 
 def use_language(chosen: str, more: tuple[str, Path] | None = None) -> None:

@@ -19,7 +19,7 @@ from importlib.resources.abc import Traversable
 from typing import Any, TypeAlias
 
 LANGUAGES = ("en", "ja", "ko")
-DEFAULT = "en"
+DEFAULT_LANGUAGE = "en"
 CATALOGUE = "messages.toml"
 
 packages = ["saiten"]
@@ -40,7 +40,7 @@ class Message:
         self.values: Mapping[str, Value] = {name: unbox(value) for name, value in values.items()}
         self._said: dict[str, str] = {}
 
-    def say(self, language: str = DEFAULT) -> str:
+    def say(self, language: str = DEFAULT_LANGUAGE) -> str:
         """The sentence in a language of `LANGUAGES`; raises KeyError for an id that no catalogue has."""
         said = self._said.get(language)
         if said is None:  # a badge is said with each of a hundred thousand results

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-MOST_NAME_CHARACTERS = 24
+MOST_SHOWN_CHARACTERS = 24
 
 UNESCAPED = re.compile("[\x7f-\x9f]")
 """Controls that JSON need not escape: DEL and C1. U+009B begins a terminal command, as ESC [ does."""
@@ -27,7 +27,7 @@ def escape_controls(document: str) -> str:
 
 def clip(name: str) -> str:
     """The beginning of a name."""
-    return name if len(name) <= MOST_NAME_CHARACTERS else name[: MOST_NAME_CHARACTERS - 1] + "…"
+    return name if len(name) <= MOST_SHOWN_CHARACTERS else name[: MOST_SHOWN_CHARACTERS - 1] + "…"
 
 
 QUOTED_CHARACTERS = 120
@@ -43,12 +43,12 @@ def quote_reply(replies: Iterable[str | None]) -> str | None:
 
 
 HANGUL = re.compile("[\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uffa1-\uffdc]+")
-MOST_READ = 100_000
+MOST_CHARACTERS_READ = 100_000
 
 
 def is_korean(texts: Iterable[str]) -> bool:
     """Whether most letters of the texts are Hangul; only the first 100,000 characters are read."""
-    text = "".join(texts)[:MOST_READ]
+    text = "".join(texts)[:MOST_CHARACTERS_READ]
     hangul = sum(found.end() - found.start() for found in HANGUL.finditer(text))
     return hangul > 0 and 2 * hangul > sum(map(str.isalpha, text))
 

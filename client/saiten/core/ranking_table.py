@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from saiten.core.figures import write_figure
+from saiten.core.figures import DASH, write_figure
 from saiten.core.plain_text import printable
 
-DASH = "–"
 HEADINGS = ("Rank", "System", "Strength", "Interval", "Possible ranks", "Wins", "Losses", "Ties")
 
 

@@ -16,7 +16,7 @@ from saiten.core.plain_text import clip
 MARK = b"\xef\xbb\xbf"
 """A byte order mark in UTF-8."""
 
-NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+CELL_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -135,6 +135,6 @@ class Unfit(Misfit):
 
 def number_of(cell: str, name: str) -> float:
     """The number as JSON or a spreadsheet spells it; raises Unfit for anything else that Python would take."""
-    if not NUMBER.fullmatch(cell):
+    if not CELL_NUMBER.fullmatch(cell):
         raise Unfit(Message("cell-not-a-number", name=repr(clip(name))))
     return float(cell)

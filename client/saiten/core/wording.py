@@ -14,15 +14,15 @@ from saiten.core.plain_text import clip
 NEAR = 0.75
 """Similarity from which a name counts as a misspelling; "factuality" and "acceptability" have 0.7."""
 
-MOST_NAME_CHARACTERS = 128
+MOST_NEAR_CHARACTERS = 128
 """Of a name for which a near one is looked for."""
 
 
 def find_near(name: str, known: Iterable[str], cutoff: float = NEAR) -> str:
     """The nearest known name; empty if none is near or the name is too long to be searched quickly."""
-    if len(name) > MOST_NAME_CHARACTERS:
+    if len(name) > MOST_NEAR_CHARACTERS:
         return ""
-    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NAME_CHARACTERS], 1, cutoff)
+    near = get_close_matches(name, [other for other in known if len(other) <= MOST_NEAR_CHARACTERS], 1, cutoff)
     return clip(near[0]) if near else ""
 
 

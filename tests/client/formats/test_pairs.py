@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from saiten.commands.convert import command
 from saiten.core.formats.errors import UnreadableInput
-from saiten.core.formats.pairs import PAIR_SOURCES, PAIR_TARGETS, Comparison, read_pairs, write_pairs
+from saiten.core.formats.pairs import PAIR_SOURCES, PAIR_TARGETS, ComparedResponses, read_pairs, write_pairs
 from saiten.core.formats.report import Report
 
 PROMPT = "週末は何をしましたか。"
@@ -45,13 +45,15 @@ def judged(first: str, second: str, **changes: Any) -> dict[str, Any]:
     return {**told, "judge": ["gpt-4", "pair-v2"], "g1_judgment": "[[A]]", "g2_judgment": "", "turn": 2, **changes}
 
 
-def read(path: Path, records: list[dict[str, Any]], source: str | None = None) -> tuple[list[Comparison], Report]:
+def read(
+    path: Path, records: list[dict[str, Any]], source: str | None = None
+) -> tuple[list[ComparedResponses], Report]:
     path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
     report = Report()
     return list(read_pairs(path, report, source)), report
 
 
-def wins(looks: list[Comparison]) -> list[tuple[str, str, str]]:
+def wins(looks: list[ComparedResponses]) -> list[tuple[str, str, str]]:
     return [(look.a, look.b, look.winner) for look in looks]
 
 

@@ -13,7 +13,7 @@ from saiten.core.formats.mapping import Skipped
 from saiten.core.formats.records import Record
 from saiten.core.formats.report import Report
 from saiten.core.formats.research import RatedItem
-from saiten.core.formats.traces import Place, Span, choose_spans
+from saiten.core.formats.traces import SpanItem, SpanPlace, choose_spans
 
 FOLDER = Path(__file__).parents[2] / "data" / "traces"
 
@@ -61,14 +61,14 @@ def test_the_report_says_why_a_span_gives_no_item() -> None:
     }
 
 
-def span(key: str, parent: str = "", asked: str = "問", answer: str = "", **place: Any) -> Span:
+def span(key: str, parent: str = "", asked: str = "問", answer: str = "", **place: Any) -> SpanItem:
     """A span of the trace `t`; without an answer it has nothing to say."""
     item: dict[str, Any] = {"context": [{"speaker": "user", "text": asked}], "response": answer}
     found: list[dict[str, Any] | RatedItem | Skipped] = [item] if answer else []
-    return Span(place=Place(key, parent, "t", **place), record=Record("", {}), found=found)
+    return SpanItem(place=SpanPlace(key, parent, "t", **place), record=Record("", {}), found=found)
 
 
-CASES: dict[str, tuple[list[Span], list[str]]] = {
+CASES: dict[str, tuple[list[SpanItem], list[str]]] = {
     "nested three deep": ([span("c", "b", answer="答"), span("b", "a", answer="答"), span("a", answer="答")], ["a"]),
     "a parent that the file lacks": ([span("b", "gone", answer="答")], ["b"]),
     "a parent that is itself": ([span("a", "a", answer="答")], ["a"]),

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten_server.core.conversation import KINDS, Finding
+from saiten_server.core.conversation import FAULT_KINDS, Finding
 from saiten_server.explorer.pages.conversation import find_earlier
 from saiten_server.platform.web.language import speech_in
 from saiten_server.scoring.rubrics.files import open_rubrics
@@ -48,7 +48,7 @@ def describe_kind(rubric: str, language: str, kind: str) -> tuple[str, str]:
 def test_every_kind_has_its_name_and_description_in_three_languages() -> None:
     for rubric, language in (("ja-conversation", "ja"), ("ko-conversation", "ko"), ("ja-conversation", "en")):
         speech = speech_in(language)
-        for kind in KINDS:
+        for kind in FAULT_KINDS:
             told = speech.term("kind", kind), speech.term("kind-description", kind)
             assert told == describe_kind(rubric, language, kind)
             assert speech.term("finding", f"kind:{kind}") == told[0]

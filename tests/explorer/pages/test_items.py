@@ -20,7 +20,7 @@ from saiten_server.explorer.pages.exploration import (
     read_exploration,
     translate,
 )
-from saiten_server.explorer.pages.items import MOST_COLUMNS, cell_of, list_item_columns, show_columns
+from saiten_server.explorer.pages.items import MOST_LINE_VALUES, cell_of, list_item_columns, show_columns
 from saiten_server.runs.result import CaseQuery, ResultQuery
 from tests.support.cases import in_turn
 from tests.support.elements import Page
@@ -266,7 +266,7 @@ def test_a_cell_is_the_darker_the_farther_its_value_is_from_the_best():
 def test_a_line_has_few_columns_and_what_it_is_sorted_by():
     columns = list_item_columns([f"m{number}" for number in range(20)] + ["m3.blended"], None)
     shown = [column.measure for column in show_columns(columns, "m3.blended")]
-    assert (len(shown), shown[:2], shown[-1]) == (MOST_COLUMNS, ["m0", "m1"], "m3.blended")
+    assert (len(shown), shown[:2], shown[-1]) == (MOST_LINE_VALUES, ["m0", "m1"], "m3.blended")
     assert [column.measure for column in show_columns(columns[:2], "m1")] == ["m0", "m1"]
 
 

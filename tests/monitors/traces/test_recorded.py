@@ -9,7 +9,7 @@ import pytest
 
 from saiten_server.monitors.traces.assembling import assemble
 from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Signal
-from saiten_server.monitors.traces.reading import Reader
+from saiten_server.monitors.traces.reading import SpanReader
 from saiten_server.monitors.traces.service import KnownTexts
 from saiten_server.monitors.traces.values import SpanRow, StoredSpan
 from saiten_server.monitors.traces.wire import decode
@@ -27,7 +27,7 @@ def read_rows(library: str) -> tuple[list[SpanRow], set[str]]:
         signal = cast(Signal, path.suffix[1:])
         found = decode(path.read_bytes(), signal, DEFAULT_LIMITS, is_json=False)
         assert not found.rejected
-        read = Reader("team", RULES, KnownTexts(), lambda text, _: text).read(found.spans)
+        read = SpanReader("team", RULES, KnownTexts(), lambda text, _: text).read(found.spans)
         assert not read.unread
         rows += read.rows
         names |= {*read.named.values(), *(row.conversation for row in read.rows if row.conversation)}

@@ -16,7 +16,7 @@ from saiten_server.core import errors
 from saiten_server.core.errors import SaitenError
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.platform.sql.engine import open_engine
-from saiten_server.platform.web.problems import STATUSES, clip, status_of
+from saiten_server.platform.web.problems import HTTP_STATUSES, clip, status_of
 from tests.support.cases import in_turn
 from tests.support.databases import run_statement
 from tests.support.fake_openai import FakeOpenAI, status
@@ -34,7 +34,7 @@ def all_errors(root: type[SaitenError] = SaitenError) -> set[type[SaitenError]]:
 
 
 def test_every_error_of_the_tree_has_a_status() -> None:
-    unlisted = {kind for kind in all_errors() if kind.__module__ == errors.__name__} - set(STATUSES)
+    unlisted = {kind for kind in all_errors() if kind.__module__ == errors.__name__} - set(HTTP_STATUSES)
     assert unlisted == set()
 
 
@@ -45,8 +45,8 @@ def test_every_error_that_the_service_can_raise_has_a_status_of_its_own_or_of_it
     raised = {
         kind for kind in all_errors() if kind.__module__.startswith(server.__name__) and ".cli." not in kind.__module__
     }
-    assert set(STATUSES) <= raised
-    without = {kind for kind in raised - {SaitenError} if not any(each in STATUSES for each in kind.__mro__[:-4])}
+    assert set(HTTP_STATUSES) <= raised
+    without = {kind for kind in raised - {SaitenError} if not any(each in HTTP_STATUSES for each in kind.__mro__[:-4])}
     assert without == set()
     assert {kind for kind in raised if status_of(kind) == 500} <= {
         SaitenError,
@@ -58,7 +58,7 @@ def test_every_error_that_the_service_can_raise_has_a_status_of_its_own_or_of_it
 
 def test_every_code_is_one_errors() -> None:
     # `InvalidLines` is an invalid request whose faults are lines.
-    kinds = [kind for kind in STATUSES if kind.__module__ == errors.__name__ and kind is not errors.InvalidLines]
+    kinds = [kind for kind in HTTP_STATUSES if kind.__module__ == errors.__name__ and kind is not errors.InvalidLines]
     assert len({kind.code for kind in kinds}) == len(kinds)
 
 

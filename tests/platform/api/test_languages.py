@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from saiten.core.faults import FAULTS, describe
-from saiten.core.messages import Message
+from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.comparison.links.rules import JudgePairs, link_judges
 from saiten_server.comparison.pairing import INCOMPARABLE
 from saiten_server.core.errors import CostLimitReached, InvalidLines, JudgeRefusedRequest, SettingsInvalid
@@ -19,12 +19,8 @@ from saiten_server.core.sentences import tell_sentence as tell_one
 from saiten_server.core.speech import Misuse, Register
 from saiten_server.core.validation import InvalidDocument, name_line
 from saiten_server.platform.settings import find_unknown, read_settings
-from saiten_server.platform.web.languages import (
-    DEFAULT,
-    LANGUAGES,
-    negotiate,
-)
-from saiten_server.platform.web.problems import CODES, RequestRefused, answer_error, title_of
+from saiten_server.platform.web.languages import LANGUAGES, negotiate
+from saiten_server.platform.web.problems import PROBLEM_CODES, RequestRefused, answer_error, title_of
 from saiten_server.scoring.rubrics.files import check_rubric
 from saiten_server.stats.agreement import measure_agreement
 from saiten_server.stats.corrected import CorrectedSample, CorrectionOptions, correct
@@ -38,7 +34,7 @@ from tests.support.records import BODY
 from tests.support.small_observations import observe
 
 ROOT = Path(__file__).parents[3]
-TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT})
+TRANSLATED = sorted(LANGUAGES.keys() - {DEFAULT_LANGUAGE})
 
 
 @pytest.fixture(params=TRANSLATED)
@@ -68,7 +64,7 @@ MISSING = Message("is-missing")
 
 
 def test_every_code_has_a_title(language: str) -> None:
-    assert [code for code in CODES if title_of(code).say(language) == str(title_of(code))] == []
+    assert [code for code in PROBLEM_CODES if title_of(code).say(language) == str(title_of(code))] == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from saiten_server.application import create_application
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.web.glossary import FIELD_DESCRIPTIONS
 from saiten_server.platform.web.openapi import ARTICLES, complete
-from saiten_server.platform.web.problems import CODES
+from saiten_server.platform.web.problems import PROBLEM_CODES
 from tests.support.serving import openapi_document
 
 
@@ -69,6 +69,8 @@ async def test_what_is_read_again_with_more_is_described(client: httpx.AsyncClie
     assert set(schemas["ReadEvaluation"]["properties"]) - set(schemas["Evaluation"]["properties"]) == {
         "trace",
         "request",
+        "texts_missing",
+        "messages",
     }
 
 
@@ -117,4 +119,4 @@ def test_every_body_has_an_example_that_fits_its_schema() -> None:
 
 def test_a_problem_knows_every_code() -> None:
     code = openapi_document()["components"]["schemas"]["Problem"]["properties"]["code"]
-    assert code["anyOf"] == [{"type": "string", "enum": sorted(CODES)}, {"type": "string"}]
+    assert code["anyOf"] == [{"type": "string", "enum": sorted(PROBLEM_CODES)}, {"type": "string"}]

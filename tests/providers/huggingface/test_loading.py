@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.providers.huggingface import ModelChoice, ModelKind, Source, choose_threads, loading, read_quota
+from saiten_server.providers.huggingface import ModelChoice, ModelKind, ModelSource, choose_threads, loading, read_quota
 from saiten_server.providers.ports import EncoderUnavailable
 from tests.support.faults import words
 
@@ -31,7 +31,7 @@ def test_gives_source_and_device_and_sets_the_threads(tmp_path: Path) -> None:
 
     before = torch.get_num_threads()
     with loading(KIND, choose(str(tmp_path), threads=before + 1)) as (source, device):
-        assert (source, device) == (Source(str(tmp_path), tmp_path, local=True), "cpu")
+        assert (source, device) == (ModelSource(str(tmp_path), tmp_path, local=True), "cpu")
         assert torch.get_num_threads() == before + 1
     with loading(KIND, choose(str(tmp_path), device=None, threads=before)) as (_, device):
         assert device == ("cuda" if torch.cuda.is_available() else "cpu")

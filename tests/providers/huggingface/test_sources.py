@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten_server.providers.huggingface import ModelKind, Source, digest_folder, is_whole, locate_model
+from saiten_server.providers.huggingface import ModelKind, ModelSource, digest_folder, is_whole, locate_model
 from saiten_server.providers.ports import EncoderUnavailable
 from tests.support.faults import words
 
@@ -104,7 +104,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 class TestLocate:
     def test_takes_a_folder_and_never_runs_its_code(self, tmp_path: Path) -> None:
         source = locate_model(KIND, str(tmp_path), 1.0)
-        assert source == Source(str(tmp_path), tmp_path, local=True)
+        assert source == ModelSource(str(tmp_path), tmp_path, local=True)
         assert source.arguments == {
             "pretrained_model_name_or_path": str(tmp_path),
             "local_files_only": True,
@@ -125,7 +125,7 @@ class TestLocate:
     def test_what_the_cache_holds_whole_is_not_asked_for(self, cache: Path, hub: Hub) -> None:
         write(cache, "config.json", "tokenizer.json", "model.safetensors")
         source = locate_model(KIND, NAME, 1.0)
-        assert source == Source(NAME, None, local=True)
+        assert source == ModelSource(NAME, None, local=True)
         assert source.arguments == {
             "pretrained_model_name_or_path": NAME,
             "local_files_only": True,
@@ -138,7 +138,7 @@ class TestLocate:
         hub.status = 200
         write(cache, "config.json", "model.safetensors")
         source = locate_model(KIND, NAME, 1.0)
-        assert source == Source(NAME, None, local=False)
+        assert source == ModelSource(NAME, None, local=False)
         assert source.arguments["local_files_only"] is False
         assert hub.asked == [f"/api/models/{NAME}"]
 
@@ -188,7 +188,7 @@ class TestLocate:
             locate_model(KIND, NAME, 1.0)
 
     def test_without_a_snapshot_the_revision_is_unknown(self, cache: Path) -> None:
-        assert Source(NAME, None, local=False).find_revision() == "unknown"
+        assert ModelSource(NAME, None, local=False).find_revision() == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -237,4 +237,4 @@ def test_the_digest_is_of_names_and_contents_that_count(tmp_path: Path) -> None:
     renamed = digest_folder(same)
     (same / "other.json").write_text("changed", encoding="utf-8")
     assert len({plain, renamed, digest_folder(same), digest_folder(write(same, "vocab.txt"))}) == 4
-    assert Source(str(same), same, local=True).find_revision() == digest_folder(same)
+    assert ModelSource(str(same), same, local=True).find_revision() == digest_folder(same)

@@ -12,6 +12,7 @@ import openpyxl
 import pytest
 
 from saiten.core import language
+from saiten.core.messages import DEFAULT_LANGUAGE
 from saiten_server.runs.datasets import reading
 from saiten_server.runs.datasets.pages import uploads
 from tests.support.elements import Page
@@ -38,7 +39,7 @@ def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # the process's end would close its files
             reading.main(",".join(str(os.dup(file)) for file in files))
-        language.use_language(language.DEFAULT)
+        language.use_language(DEFAULT_LANGUAGE)
         return 0
 
     async def run_child(files: Sequence[int]) -> int:

@@ -20,7 +20,7 @@ from saiten_server.ratings.values import OwnPreference, PairSheet
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
-    from saiten_server.preferences.values import Choice as Preference
+    from saiten_server.core.evaluation import Choice as Preference
     from saiten_server.ratings.rounds.pages.sheet import SheetPosition
 
 REASON_CHARACTERS = 2000

@@ -19,7 +19,7 @@ from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
-from saiten_server.ratings.requests import CHOICES, NAME, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import ITEM_CHOICES, NAME_NEEDED, WHOLE_NUMBER, RatingFault, read_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
 from saiten_server.ratings.rounds.pairs import PairAgreement
 from saiten_server.ratings.rounds.service import measure_round, read_rater
@@ -90,7 +90,7 @@ async def invite(request: Request, container: Serving, project: WritableProject,
     try:
         rater = read_rater(asked.rater, limits)
     except InvalidDocument:
-        asked.faults["rater"] = RatingFault(NAME, {"most": limits.item_id_characters})
+        asked.faults["rater"] = RatingFault(NAME_NEEDED, {"most": limits.item_id_characters})
     if asked.faults:
         return await show_one(request, container, project, round_id, asked=asked)
     until, actor = now + timedelta(days=int(days)), request.state.actor
@@ -170,7 +170,7 @@ async def show_one(
         "round.html",
         422 if rater is not None or asked is not None else 200,
         round=found,
-        chosen=CHOICES[found.options.choose] if isinstance(found.options, RoundOptions) else "",
+        chosen=ITEM_CHOICES[found.options.choose] if isinstance(found.options, RoundOptions) else "",
         margin=request.query_params.get("margin", "").strip()[:32],
         plan=None if runs else await plan(container, project, found.batch, request.query_params.get("margin", "")),
         runs=[(name, await container.batches.look(project, name)) for name in runs],

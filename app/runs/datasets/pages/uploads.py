@@ -42,7 +42,7 @@ UPLOAD_BYTES = 64_000_000
 FORM_BYTES = 64 * 1024
 """What may stand around the file."""
 
-MOST_NAME = 255
+MOST_FILE_NAME = 255
 READING_WAIT_SECONDS = 1.5
 """How long a page waits for a file to be read. Most take less than a second."""
 
@@ -165,7 +165,7 @@ async def pieces_of(file: UploadFile) -> AsyncIterator[bytes]:
 def read_file_name(given: str) -> str:
     """The file's name without folders, on one line."""
     name = PurePosixPath(given.replace("\\", "/")).name
-    return "".join(filter(str.isprintable, name)).strip()[-MOST_NAME:] or "file"
+    return "".join(filter(str.isprintable, name)).strip()[-MOST_FILE_NAME:] or "file"
 
 
 def read_question(request: Request, given: Any) -> FileQuestion:

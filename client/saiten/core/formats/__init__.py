@@ -25,7 +25,7 @@ from saiten.core.formats.report import Report
 from saiten.core.formats.research import RATINGS, RatedItem
 from saiten.core.formats.selection import parse_where, select
 from saiten.core.formats.tools import TOOLS, detect, is_saiten, open_table
-from saiten.core.formats.traces import Items, choose_answers
+from saiten.core.formats.traces import ReadItems, choose_answers
 from saiten.core.formats.turns import EveryTurn
 from saiten.core.language import tell
 
@@ -114,7 +114,7 @@ def read_items(
     columns = {target: [names] if isinstance(names, str) else list(names) for target, names in (mapping or {}).items()}
     report = Report()
     keeps = on_missing == "keep"
-    reader = Reading(
+    reader = FileReader(
         report,
         columns,
         "table" if keeps else source,
@@ -129,7 +129,7 @@ def read_items(
 
 
 @dataclass
-class Reading:
+class FileReader:
     """One file being read."""
 
     report: Report
@@ -268,7 +268,7 @@ class Reading:
             if not whole:
                 record.close(self.report)
 
-    def take(self, record: Record, items: Items, *, closes: bool = True) -> Iterator[FoundItem]:
+    def take(self, record: Record, items: ReadItems, *, closes: bool = True) -> Iterator[FoundItem]:
         """The items of a record, which is closed; raises UnreadableInput for a skipped one where that is refused."""
         found, skips = 0, 0
         for item in items:
@@ -355,7 +355,7 @@ def lift(record: Record, name: str) -> Record:
     return Record(record.where, {**rest, **{f"{name}.{key}": value for key, value in inner.items()}}, record.prefix)
 
 
-def build(record: Record, columns: Columns) -> Items:
+def build(record: Record, columns: Columns) -> ReadItems:
     """The item of a row."""
     try:
         yield build_item(record, columns)
@@ -363,7 +363,7 @@ def build(record: Record, columns: Columns) -> Items:
         yield skipped
 
 
-def items_of(dialogue: Record) -> Items:
+def items_of(dialogue: Record) -> ReadItems:
     """The item of a dialogue of a long table."""
     try:
         yield build_dialogue(dialogue)

@@ -31,7 +31,20 @@ MOST_TIMES = 200
 
 MOST_NAMED = 10
 CHUNK_BYTES = 1 << 20
-KINDS = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".xlsx", ".parquet", ".arrow", ".yaml", ".yml", ".eval")
+DATA_ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".json",
+    ".jsonl",
+    ".ndjson",
+    ".xlsx",
+    ".parquet",
+    ".arrow",
+    ".yaml",
+    ".yml",
+    ".eval",
+)
 """How files with data end."""
 
 OF_CHATGPT = "conversations.json"
@@ -54,7 +67,7 @@ def choose_entry(names: Sequence[str], name: str) -> str:
     """The only file with data in an archive; raises UnreadableInput where there is none, or several."""
     if OF_CHATGPT in names:
         return OF_CHATGPT
-    parts = {entry: entry.split("/") for entry in names if entry.lower().endswith(KINDS)}
+    parts = {entry: entry.split("/") for entry in names if entry.lower().endswith(DATA_ENDINGS)}
     data = [entry for entry, path in parts.items() if path[0] != "__MACOSX" and not path[-1].startswith(".")]
     if len(data) == 1:
         return data[0]

@@ -82,7 +82,7 @@ def find_table(names: Mapping[str, str]) -> Chat | None:
 
 
 @dataclass(frozen=True)
-class Message:
+class ChatMessage:
     """One row: whose, what, and of which dialogue; without a text where it is a sticker or a photo."""
 
     record: Record
@@ -93,7 +93,7 @@ class Message:
 
 def read_messages(
     records: Iterable[Record], chat: Chat, report: Report, system: str | None = None
-) -> Iterator[Message]:
+) -> Iterator[ChatMessage]:
     """The messages; what is none, or no text, is reported as skipped."""
     for record in records:
         report.rows += 1
@@ -116,7 +116,7 @@ def read_messages(
         if bare or (chat.notes and is_noted(text)):
             report.skip(record.where, tell(NO_TEXT))
             text = ""
-        yield Message(record, speaker, text, thread or day)
+        yield ChatMessage(record, speaker, text, thread or day)
 
 
 def part_name(speaker: str, text: str, system: str | None) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def read_chat(
     counts: Counter[str] = Counter()
     found = False
     for name, group in group_messages(read_messages(records, chat, report, system), chat):
-        dialogue: list[Message] = []
+        dialogue: list[ChatMessage] = []
         for message in group:
             if message.text and (message.speaker in counts or len(counts) < MOST_COUNTED):
                 counts[message.speaker] += 1
@@ -158,12 +158,12 @@ def read_chat(
         raise UnreadableInput(f"{report.name}: {tell_speakers(counts, report.name, system)}")
 
 
-def group_messages(messages: Iterator[Message], chat: Chat) -> Iterator[tuple[str, Iterable[Message]]]:
+def group_messages(messages: Iterator[ChatMessage], chat: Chat) -> Iterator[tuple[str, Iterable[ChatMessage]]]:
     """The messages of each dialogue. Days follow each other; threads run beside each other, and are held."""
     if not chat.thread:
         yield from groupby(messages, key=lambda message: message.dialogue)
         return
-    dialogues: dict[str, list[Message]] = {}
+    dialogues: dict[str, list[ChatMessage]] = {}
     for message in messages:
         dialogues.setdefault(message.dialogue, []).append(message)
     yield from dialogues.items()
@@ -181,7 +181,9 @@ def tell_speakers(counts: Counter[str], name: str, system: str | None) -> str:
     )
 
 
-def list_items(dialogue: list[Message], system: str, name: str, report: Report) -> Iterator[dict[str, Any] | Skipped]:
+def list_items(
+    dialogue: list[ChatMessage], system: str, name: str, report: Report
+) -> Iterator[dict[str, Any] | Skipped]:
     """An item for each response of the system: what follows each other by the same speaker is one utterance. A response
     to what is no text is skipped, and stays in the context of what follows."""
     parts = [message for message in dialogue if message.text or message.speaker != system]

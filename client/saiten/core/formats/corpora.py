@@ -25,7 +25,7 @@ from saiten.core.formats.mapping import (
     read_messages,
 )
 from saiten.core.formats.records import Record, is_blank, list_objects, parse_cell, write_text
-from saiten.core.formats.traces import Items
+from saiten.core.formats.traces import ReadItems
 from saiten.core.language import mark, tell
 
 MOST_DEPTH = 1_000
@@ -82,7 +82,7 @@ def walk(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         held += one["replies"]
 
 
-def read_tree(record: Record) -> Items:
+def read_tree(record: Record) -> ReadItems:
     """An item for each answer of the tree, with the messages above it as its context: branches stay apart."""
     root = record.value.get("prompt")
     if not isinstance(root, dict):
@@ -138,7 +138,7 @@ def join_filters(records: Iterable[Record]) -> Iterator[Record]:
         yield record
 
 
-def read_sample(record: Record) -> Items:
+def read_sample(record: Record) -> ReadItems:
     """A sample: its prompt, or the messages of it, and what the model wrote. Of choices only likelihoods are known."""
     if "resps" not in record.value:
         record.leave("filter", tell(AGAIN))
@@ -213,7 +213,7 @@ def open_aihub(record: Record) -> Iterator[Record]:
             yield Record(f"{record.where}: {name}[{number}]", part, prefix=f"{name}[].")
 
 
-def read_aihub(record: Record) -> Items:
+def read_aihub(record: Record) -> ReadItems:
     """A dialogue of two people, whose last utterance is the response; or of one and a system, with an item for each
     answer."""
     if holds_feelings(record.value):
@@ -246,7 +246,7 @@ def read_line(line: Record, paths: Iterable[str]) -> str:
     return re.sub(r"^\s*\d+\s*[:.]\s+", "", text.replace("\xa0", " ")).strip()
 
 
-def read_feelings(record: Record) -> Items:
+def read_feelings(record: Record) -> ReadItems:
     """An item for each answer of the system."""
     content = record.get("talk.content")
     spoken: list[Spoken] = []

@@ -21,7 +21,7 @@ MARKS = {
 CANDIDATES = {"SHIFT_JIS": "cp932", "CP932": "cp932", "EUC-JP": "euc_jp", "EUC-KR": "cp949", "CP949": "cp949"}
 """What chardet may answer, and the superset of it that Windows writes."""
 
-NAMES = {
+ENCODING_NAMES = {
     "utf-8": "UTF-8",
     "utf-8-sig": mark("UTF-8 with a byte order mark"),
     "cp932": "CP932 (Shift_JIS)",
@@ -62,7 +62,7 @@ class Encoding:
     detected: bool
 
     def __str__(self) -> str:
-        name = NAMES.get(self.codec, self.codec.upper().replace("_", "-"))
+        name = ENCODING_NAMES.get(self.codec, self.codec.upper().replace("_", "-"))
         return tell("{name}, detected", name=tell(name)) if self.detected else tell(name)
 
 

@@ -146,17 +146,22 @@ def spell(names: str) -> list[str]:
     return [normalize(name) for name in names.split()]
 
 
-KINDS: dict[str, list[str]] = {
+HEADINGS_BY_KIND: dict[str, list[str]] = {
     "history": spell(HISTORY),
     "utterance": spell(UTTERANCE),
     "response": spell(RESPONSE),
     **{kind: spell(names) for kind, names in OTHERS.items()},
 }
 LONG_KINDS = {kind: spell(names) for kind, names in LONG.items()}
-TELLING = {name for names in (*KINDS.values(), *LONG_KINDS.values()) for name in names}
+TELLING = {name for names in (*HEADINGS_BY_KIND.values(), *LONG_KINDS.values()) for name in names}
 NUMBERED_SPEAKERS = {normalize(name) for name in SPEAKERS}
-NUMBERED_CONTEXT = {*KINDS["history"], *KINDS["utterance"], *LONG_KINDS["text"], *LONG_KINDS["turn"]} - {"turnid"}
-NUMBERED_RESPONSE = {*KINDS["response"], "システム", "시스템", "system"}
+NUMBERED_CONTEXT = {
+    *HEADINGS_BY_KIND["history"],
+    *HEADINGS_BY_KIND["utterance"],
+    *LONG_KINDS["text"],
+    *LONG_KINDS["turn"],
+} - {"turnid"}
+NUMBERED_RESPONSE = {*HEADINGS_BY_KIND["response"], "システム", "시스템", "system"}
 
 
 @dataclass
@@ -273,7 +278,7 @@ def find_mapped(heading: str, names: Mapping[str, str], where: str) -> str:
 
 def first(left: Mapping[str, str], kind: str) -> list[str]:
     """The column of a kind whose name is the best; at most one."""
-    return [left[name] for name in KINDS[kind] if name in left][:1]
+    return [left[name] for name in HEADINGS_BY_KIND[kind] if name in left][:1]
 
 
 def system_beside_user(left: Mapping[str, str]) -> list[str]:
@@ -286,11 +291,11 @@ def system_beside_user(left: Mapping[str, str]) -> list[str]:
 def find_long(left: Mapping[str, str], given: Mapping[str, list[str]]) -> dict[str, str] | None:
     """The columns of a table with one row per utterance, which has no column of responses."""
     found = {kind: given[kind][0] for kind in ("dialogue", "turn", "speaker", "text") if kind in given}
-    for kind, names in (("dialogue", KINDS["dialogue"]), *LONG_KINDS.items()):
+    for kind, names in (("dialogue", HEADINGS_BY_KIND["dialogue"]), *LONG_KINDS.items()):
         for name in names:
             if kind not in found and name in left and left[name] not in found.values():
                 found[kind] = left[name]
-    answers = [name for name in KINDS["response"] if name in left]
+    answers = [name for name in HEADINGS_BY_KIND["response"] if name in left]
     complete = {"dialogue", "text"} <= found.keys() and bool({"turn", "speaker"} & found.keys())
     return found if complete and not answers else None
 
@@ -324,7 +329,7 @@ def find_lettered(left: Mapping[str, str]) -> list[str]:
         for letter in re.finditer(r"(?<![a-z])[a-h](?![a-z])|[a-h]$", name):
             rest = name[: letter.start()] + name[letter.end() :]
             plain = ASIDE.sub("", rest)
-            if plain in KINDS["response"] and heading not in found.get(plain, ()):
+            if plain in HEADINGS_BY_KIND["response"] and heading not in found.get(plain, ()):
                 found.setdefault(plain, []).append(heading)
     return next((headings for headings in found.values() if len(headings) > 1), [])
 

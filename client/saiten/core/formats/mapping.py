@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from saiten.core.formats.headings import KINDS, NUMBERED_SPEAKERS, Columns, find_columns, normalize, recognize
+from saiten.core.formats.headings import (
+    HEADINGS_BY_KIND,
+    NUMBERED_SPEAKERS,
+    Columns,
+    find_columns,
+    normalize,
+    recognize,
+)
 from saiten.core.formats.records import Record, is_blank, parse_cell, write_text
 from saiten.core.formats.report import Report
 from saiten.core.language import mark, tell
@@ -22,7 +29,7 @@ ASSISTANTS |= {"チャットボット", "オペレーター", "챗봇", "봇", "
 INSTRUCTIONS = {"system", "developer", "instruction"}
 SYSTEMS = {"system", "システム", "시스템"}
 TOOLS = {"tool", "function", "ipython", "environment"}
-NAMED = USERS | ASSISTANTS | SYSTEMS | TOOLS | INSTRUCTIONS
+KNOWN_ROLES = USERS | ASSISTANTS | SYSTEMS | TOOLS | INSTRUCTIONS
 
 ROLE_KEYS = (
     *("role", "from", "speaker", "speaker_id", "author", "sender", "name", "interlocutor_id", "who"),
@@ -42,7 +49,7 @@ NAMED_LINE = re.compile(r"^\s*([^\s:：][^:：\n]{0,19}?)\s*[:：](?!//)\s*(.*)$
 MOST_METADATA = 16
 MOST_METADATA_CHARACTERS = 256
 MOST_ID_CHARACTERS = 128
-MOST_NAME_CHARACTERS = 64
+MOST_SYSTEM_CHARACTERS = 64
 """Of a system. What is longer, or a sentence, is its prompt."""
 
 MOST_UTTERANCES = 10_000
@@ -102,7 +109,9 @@ def build_item(record: Record, columns: Columns) -> dict[str, Any]:
 
 def heading_kind(heading: str) -> str:
     """`utterance` for a column of one utterance, `history` for one that may hold several."""
-    return "utterance" if recognize(heading.rpartition(".")[2]) in (*KINDS["utterance"], "raw") else "history"
+    return (
+        "utterance" if recognize(heading.rpartition(".")[2]) in (*HEADINGS_BY_KIND["utterance"], "raw") else "history"
+    )
 
 
 def make_item(
@@ -192,7 +201,7 @@ def take_metadata(record: Record, fields: Mapping[str, str], item: dict[str, Any
 def is_prompt(text: str) -> bool:
     """Whether a text tells a system what to do, rather than being its name."""
     return (
-        len(text) > MOST_NAME_CHARACTERS
+        len(text) > MOST_SYSTEM_CHARACTERS
         or re.search(r"[。．！？!?\n]|[.] |[.]$", text) is not None
         or text.count(" ") > 3
     )
@@ -223,7 +232,7 @@ def take_spoken(record: Record, heading: str, kind: str = "history") -> list[Spo
     value = record.parse(heading)
     if is_blank(value):
         return []
-    if kind == "history" and str(value).strip().isdecimal() and normalize(heading) in KINDS["history"]:
+    if kind == "history" and str(value).strip().isdecimal() and normalize(heading) in HEADINGS_BY_KIND["history"]:
         record.leave(heading, tell("a number"))
         return []
     record.move(heading, "context")
@@ -318,7 +327,7 @@ def read_exchanges(parts: list[dict[str, Any]], record: Record, path: str) -> li
 def read_pairs(pairs: list[list[Any]]) -> list[Spoken]:
     """Pairs of (speaker, text), or of (what the user said, what was answered)."""
     speakers = [write_text(first) or "" for first, _ in pairs]
-    if (len(pairs) > 1 and len(set(speakers)) < len(pairs)) or all(normalize(name) in NAMED for name in speakers):
+    if (len(pairs) > 1 and len(set(speakers)) < len(pairs)) or all(normalize(name) in KNOWN_ROLES for name in speakers):
         spoken = [(name, write_text(text)) for name, (_, text) in zip(speakers, pairs, strict=True)]
     else:
         spoken = [
@@ -331,7 +340,7 @@ def read_messages(messages: list[dict[str, Any]], record: Record, path: str) -> 
     """The utterances of messages with a role and a content, or the like, without instructions and tool calls."""
     messages = [unwrap(message) for message in messages]
     role_key = next((key for key in ROLE_KEYS if any(key in message for message in messages)), None)
-    if role_key is None and all(normalize(str(message.get("type", ""))) in NAMED for message in messages):
+    if role_key is None and all(normalize(str(message.get("type", ""))) in KNOWN_ROLES for message in messages):
         role_key = "type"  # as LangChain and Ragas write them
     roles = [normalize(write_text(message.get(role_key)) or "") if role_key else "" for message in messages]
     answered = bool(ASSISTANTS & set(roles))
@@ -427,7 +436,7 @@ def read_lines(text: str, kind: str) -> list[Spoken]:
 
 def is_role(name: str) -> bool:
     """Whether a name is one letter, or a role as chat systems call them."""
-    return re.fullmatch(r"[A-Za-zＡ-Ｚ]\d?", name) is not None or normalize(name) in NAMED
+    return re.fullmatch(r"[A-Za-zＡ-Ｚ]\d?", name) is not None or normalize(name) in KNOWN_ROLES
 
 
 def is_speaker(name: str, kind: str, lines: int) -> bool:

@@ -36,7 +36,7 @@ ONE_VERDICT = mark("one verdict stands for both orders, from two scores; it is t
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedResponses:
     """One look at two systems' responses to an item. `first` and `second` are their texts, or the turns of two whole
     conversations; None where the file has none. `rater` is who said so, a person where `by_person`."""
 
@@ -53,13 +53,13 @@ class Comparison:
     reason: str = ""
 
     @property
-    def turned(self) -> Comparison:
+    def turned(self) -> ComparedResponses:
         """The same with the sides exchanged."""
         winner: Mapping[Winner, Winner] = {"a": "b", "b": "a", "tie": "tie"}
         return replace(self, a=self.b, b=self.a, winner=winner[self.winner], first=self.second, second=self.first)
 
 
-Found = Iterator[Comparison | str]
+Found = Iterator[ComparedResponses | str]
 """The looks of a record; a text says why one has none."""
 
 
@@ -106,7 +106,7 @@ def read_arena_hard(record: Record) -> Found:
         if ">>" in label or "<<" in label:
             record.leave("games[].score", tell(STRENGTH))
         a, b = (baseline, model) if number % 2 == 0 else (model, baseline)
-        yield Comparison(item, a, b, winner, rater=name_of(record.get("judge")), reason=reason_of(game))
+        yield ComparedResponses(item, a, b, winner, rater=name_of(record.get("judge")), reason=reason_of(game))
 
 
 def reason_of(game: Mapping[str, Any]) -> str:
@@ -115,7 +115,7 @@ def reason_of(game: Mapping[str, Any]) -> str:
     return name_of(said.get("answer") if isinstance(said, dict) else said)
 
 
-def write_arena_hard(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
+def write_arena_hard(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
     """A line for each item and model, with the game in which the baseline is A before the other. The baseline is what
     the most comparisons have."""
     known = list(looks)
@@ -132,7 +132,7 @@ def write_arena_hard(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
         yield {"uid": item, "judge": rater or "judge", "model": model, "baseline": baseline, "games": both}
 
 
-def most_common(looks: Sequence[Comparison]) -> str:
+def most_common(looks: Sequence[ComparedResponses]) -> str:
     """The system that most of the looks have."""
     counts: dict[str, int] = {}
     for look in looks:
@@ -157,7 +157,7 @@ def read_alpaca_eval(record: Record) -> Found:
         record.leave("preference", tell(STRENGTH))
     prompt = name_of(record.get("instruction"))
     record.leave("output_1", tell(NO_ORDER))
-    yield Comparison(
+    yield ComparedResponses(
         digest_of(prompt),
         name_of(record.get("generator_1")),
         name_of(record.get("generator_2")),
@@ -169,7 +169,7 @@ def read_alpaca_eval(record: Record) -> Found:
     )
 
 
-def write_alpaca_eval(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
+def write_alpaca_eval(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
     """An annotation for each look."""
     values: Mapping[Winner, float] = {"a": 1.0, "tie": 1.5, "b": 2.0}
     for look in looks:
@@ -211,7 +211,7 @@ def read_lmarena(record: Record) -> Found:
     said = record.parse(voter) if voter else ""
     rater = name_of(said[-1] if isinstance(said, list) and said else said)
     yield take_talks(
-        Comparison(
+        ComparedResponses(
             f"{item}-{turn}" if turn and voter == "judge" else item,
             name_of(record.get("model_a")),
             name_of(record.get("model_b")),
@@ -238,7 +238,7 @@ def read_talk(value: Any) -> list[dict[str, str]]:
     return turns
 
 
-def take_talks(look: Comparison, first: list[dict[str, str]], second: list[dict[str, str]]) -> Comparison:
+def take_talks(look: ComparedResponses, first: list[dict[str, str]], second: list[dict[str, str]]) -> ComparedResponses:
     """The look with its texts: two responses where all before them is equal, else two conversations."""
     if not first or not second:
         return look
@@ -248,7 +248,7 @@ def take_talks(look: Comparison, first: list[dict[str, str]], second: list[dict[
     return replace(look, first=first, second=second)
 
 
-def write_lmarena(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
+def write_lmarena(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
     """A battle for each look, with its conversations where there are texts."""
     winners: Mapping[Winner, str] = {"a": "model_a", "b": "model_b", "tie": "tie"}
     for look in looks:
@@ -293,7 +293,7 @@ def read_flexeval_pairs(record: Record) -> Found:
     context = read_prompt(inputs[0])
     texts = [read_output(side) for side in sides]
     known = inputs[0].get("id") or inputs[0].get("question_id") if isinstance(inputs[0], dict) else None
-    yield Comparison(
+    yield ComparedResponses(
         name_of(known) or digest_of(context or inputs[0]),
         name_of(record.get("model1")),
         name_of(record.get("model2")),
@@ -322,7 +322,7 @@ def read_output(side: Mapping[str, Any]) -> str | None:
     return output if isinstance(output, str) else None
 
 
-def write_flexeval_pairs(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
+def write_flexeval_pairs(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
     """A match for each look."""
     winners: Mapping[Winner, str] = {"a": "model1", "b": "model2", "tie": "draw"}
     for look in looks:
@@ -348,7 +348,7 @@ def read_mt_bench_pairs(record: Record) -> Found:
     question, turn = name_of(record.get("question_id")), name_of(record.get("turn"))
     said = record.parse("judge")
     rater = name_of(said[0] if isinstance(said, list) and said else said)
-    look = Comparison(
+    look = ComparedResponses(
         f"{question}-{turn}" if question and turn else question,
         name_of(record.get("model_1")),
         name_of(record.get("model_2")),
@@ -371,7 +371,7 @@ def read_mt_bench_pairs(record: Record) -> Found:
         yield shown.turned if number else shown
 
 
-def write_mt_bench_pairs(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
+def write_mt_bench_pairs(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
     """A line for each item and two systems; an order without a look is an error there, as MT-Bench has it."""
     games: dict[tuple[str, str, str, str], dict[str, Any]] = {}
     for look in looks:
@@ -406,7 +406,7 @@ def read_ranking(record: Record) -> Found:
     if winner not in {"a", "b", "tie"}:
         yield tell(NO_VERDICT)
         return
-    yield Comparison(
+    yield ComparedResponses(
         name_of(record.get("item")),
         name_of(record.get("a")),
         name_of(record.get("b")),
@@ -417,7 +417,7 @@ def read_ranking(record: Record) -> Found:
     )
 
 
-def write_ranking(looks: Iterable[Comparison]) -> Iterator[dict[str, Any]]:
+def write_ranking(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
     """Records of `POST /v1/analyses/ranking`."""
     for look in looks:
         told: dict[str, Any] = {"item": look.item}
@@ -451,7 +451,7 @@ def read_preferences(record: Record) -> Found:
     ]
     sides = [one if isinstance(one := record.parse(name), dict) else {} for name in ("first", "second")]
     texts = [side.get("turns") or side.get("response") for side in sides]
-    look = Comparison(
+    look = ComparedResponses(
         digest_of(context or (texts[0][:1] if isinstance(texts[0], list) else texts)),
         name_of(sides[0].get("id")),
         name_of(sides[1].get("id")),
@@ -467,7 +467,7 @@ def read_preferences(record: Record) -> Found:
     yield look.turned if record.get("shown") == ["second", "first"] else look
 
 
-def write_preferences(looks: Iterable[Comparison]) -> Iterator[dict[str, Any] | str]:
+def write_preferences(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any] | str]:
     """Records of `POST /v1/preferences/human`; those of a judge are marked as simulated."""
     for look in looks:
         if look.first is None or look.second is None or (isinstance(look.first, str) and not look.context):
@@ -506,7 +506,7 @@ PAIR_SOURCES: Mapping[str, PairSource] = {
 }
 """What `--from` may name for comparisons, with the keys by which each is detected."""
 
-PAIR_TARGETS: Mapping[str, Callable[[Iterable[Comparison]], Iterator[dict[str, Any] | str]]] = {
+PAIR_TARGETS: Mapping[str, Callable[[Iterable[ComparedResponses]], Iterator[dict[str, Any] | str]]] = {
     "ranking": write_ranking,
     "preferences": write_preferences,
     "arena-hard": write_arena_hard,
@@ -525,7 +525,7 @@ def detect_pairs(record: Record) -> str | None:
 
 def read_pairs(
     source_file: str | Path | IO[bytes], report: Report, source: str | None = None, *, input_encoding: str | None = None
-) -> Iterator[Comparison]:
+) -> Iterator[ComparedResponses]:
     """The comparisons of a file; `source` is one of `PAIR_SOURCES`, detected where it is None. What has no verdict or
     no names is named in the report. Raises UnreadableInput, while iterating."""
     with open_input(source_file) as (file, name):
@@ -551,14 +551,14 @@ def read_pairs(
             record.close(report)
 
 
-def find_fault(look: Comparison) -> str | None:
+def find_fault(look: ComparedResponses) -> str | None:
     """Why a look compares nothing; None where it does."""
     if not (look.item and look.a and look.b):
         return tell(NO_NAMES)
     return tell(SAME_SYSTEM) if look.a == look.b else None
 
 
-def write_pairs(looks: Iterable[Comparison], target: str, report: Report) -> Iterator[dict[str, Any]]:
+def write_pairs(looks: Iterable[ComparedResponses], target: str, report: Report) -> Iterator[dict[str, Any]]:
     """The looks as the target takes them; what it cannot take is counted in the report."""
     for written in PAIR_TARGETS[target](looks):
         if isinstance(written, str):

@@ -19,7 +19,7 @@ PARQUET, ARROW, ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 """How files of these kinds begin. Hugging Face's datasets keep streams, in files called `.arrow`."""
 
 BATCH_ROWS = 256
-MOST_BYTES = 8 << 30
+MOST_MEMORY_BYTES = 8 << 30
 """Of memory: damaged or hostile files state sizes that no one has."""
 
 
@@ -30,7 +30,9 @@ def send() -> None:
         import resource
 
         given = resource.getrlimit(resource.RLIMIT_AS)[1]
-        most = MOST_BYTES if given == resource.RLIM_INFINITY else min(given, MOST_BYTES)  # root could raise its own
+        most = (
+            MOST_MEMORY_BYTES if given == resource.RLIM_INFINITY else min(given, MOST_MEMORY_BYTES)
+        )  # root could raise its own
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from arro3.io import read_ipc, read_ipc_stream, read_parquet

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from saiten.core.formats.errors import show
 from saiten.core.language import mark, tell, tell_items
 
-MOST_NAMES = 300
+MOST_COUNTED_FIELDS = 300
 """Fields that are counted by name. A file may have more: keys that are data, say."""
 
 MOST_SKIPPED = 1000
 """Skipped rows that are kept by name."""
 
-MOST_SHOWN = 100
-MOST_TOLD = 12
+MOST_PLACES = 100
+MOST_FIELDS_NAMED = 12
 """Fields that one line names."""
 
 MOST_LINE = 20_000
@@ -114,13 +114,17 @@ class Report:
         parts = [self.reads, tell_source(self.source)]
         if self.renamed:
             parts.append(
-                ", ".join(f"{name} → {' and '.join(to)}" for name, to in list(self.renamed.items())[:MOST_TOLD])
+                ", ".join(f"{name} → {' and '.join(to)}" for name, to in list(self.renamed.items())[:MOST_FIELDS_NAMED])
             )
         if self.unwanted:
             parts.append(tell("left out by --where: {rows}", rows=tell_rows(self.unwanted)))
         if left := list(dict.fromkeys(name for name, _ in self.left_out)):
-            more = tell(" and {count:,} more", count=len(left) - MOST_TOLD) if len(left) > MOST_TOLD else ""
-            parts.append(tell("left out: {names}", names=", ".join(left[:MOST_TOLD]) + more))
+            more = (
+                tell(" and {count:,} more", count=len(left) - MOST_FIELDS_NAMED)
+                if len(left) > MOST_FIELDS_NAMED
+                else ""
+            )
+            parts.append(tell("left out: {names}", names=", ".join(left[:MOST_FIELDS_NAMED]) + more))
         return show("; ".join(parts), MOST_LINE)
 
     def _tell_renamed(self) -> list[str]:
@@ -133,8 +137,8 @@ class Report:
             place = where.removeprefix(self.name).lstrip(": ")
             reasons.setdefault(why, []).append(tell("line {line}", line=place) if place.isdecimal() else place)
         for why, places in reasons.items():
-            more = tell(" and {count:,} more", count=len(places) - MOST_SHOWN) if len(places) > MOST_SHOWN else ""
-            yield f"{why}: {', '.join(places[:MOST_SHOWN])}{more}"
+            more = tell(" and {count:,} more", count=len(places) - MOST_PLACES) if len(places) > MOST_PLACES else ""
+            yield f"{why}: {', '.join(places[:MOST_PLACES])}{more}"
         if self.skips > len(self.skipped):
             yield tell(" and {count:,} more", count=self.skips - len(self.skipped)).strip()
 
@@ -163,4 +167,4 @@ def tell_rows(count: int) -> str:
 
 def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
     """Counts the key, or its second part alone where there are too many different ones."""
-    counts[key if key in counts or len(counts) < MOST_NAMES else (OTHERS, key[1])] += 1
+    counts[key if key in counts or len(counts) < MOST_COUNTED_FIELDS else (OTHERS, key[1])] += 1

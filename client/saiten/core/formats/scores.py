@@ -31,7 +31,7 @@ NO_NUMBER = mark("labels without a number")
 
 
 @dataclass(frozen=True)
-class Judged:
+class ScoreFields:
     """Where a tool writes the parts of a score, and what tells that a person gave it."""
 
     path: str
@@ -73,14 +73,14 @@ class Judged:
             rating["comment"] = "\n".join(filter(None, (rating.get("comment"), comment)))[:MOST_COMMENT_CHARACTERS]
 
 
-OF_LANGFUSE = Judged("scores", "source", "ANNOTATION", "value", "comment", ("authorUserId", "author_user_id"))
-OF_PHOENIX = Judged(
+OF_LANGFUSE = ScoreFields("scores", "source", "ANNOTATION", "value", "comment", ("authorUserId", "author_user_id"))
+OF_PHOENIX = ScoreFields(
     "annotations", "annotator_kind", "HUMAN", "result.score", "result.explanation", ("user_id", "identifier")
 )
 
 
 def rate_items(
-    items: Iterable[dict[str, Any] | RatedItem | Skipped], judged: Judged, record: Record
+    items: Iterable[dict[str, Any] | RatedItem | Skipped], judged: ScoreFields, record: Record
 ) -> Iterable[dict[str, Any] | RatedItem | Skipped]:
     """The items of a record with what people said of them."""
     ratings = judged.read(record)

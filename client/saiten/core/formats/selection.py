@@ -12,7 +12,7 @@ from saiten.core.formats.report import Report
 from saiten.core.language import tell
 
 METADATA = "metadata"
-MOST_SHOWN = 20
+MOST_NAMED = 20
 """Columns or values that a message names."""
 
 
@@ -36,9 +36,9 @@ def select(records: Iterator[Record], where: Mapping[str, Sequence[str]], report
     for record in records:
         found = {column: value_of(record.value, column) for column in where}
         for column, value in found.items():
-            if value is not None and len(values[column]) < MOST_SHOWN:
+            if value is not None and len(values[column]) < MOST_NAMED:
                 values[column][value] = None
-        if len(names) < MOST_SHOWN:
+        if len(names) < MOST_NAMED:
             names |= dict.fromkeys(record.value)
         if all(found[column] in wanted for column, wanted in where.items()):
             kept += 1

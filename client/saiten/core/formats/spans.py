@@ -73,7 +73,9 @@ SAYING = re.compile(
 )
 """Names of attributes that may hold what was said."""
 
-KINDS = tuple(path.removeprefix("attributes.") for path in OF_OPENTELEMETRY.kind if path.startswith("attributes."))
+KIND_ATTRIBUTES = tuple(
+    path.removeprefix("attributes.") for path in OF_OPENTELEMETRY.kind if path.startswith("attributes.")
+)
 
 OF_MLFLOW = ("mlflow.traceRequestId", "mlflow.spanType")
 OF_ENTITIES = ("traceloop.entity.input", "traceloop.entity.output")
@@ -90,7 +92,7 @@ MOST_MESSAGES = 400
 MOST_PARTS = 1_000
 """Parts of a message that are looked at."""
 
-MOST_NAME = 200
+MOST_ATTRIBUTE_NAME = 200
 """Characters of an attribute's name that are looked at."""
 
 JSON_STARTS = ("{", "[")
@@ -135,7 +137,7 @@ class Gathered:
 
 
 @dataclass
-class Reading:
+class MessageCounts:
     """What is counted while messages are read."""
 
     tool_calls: int = 0
@@ -193,7 +195,7 @@ def find_conversation(attributes: Mapping[str, Any]) -> str:
 
 def find_kind(attributes: Mapping[str, Any]) -> str:
     """What kind of step a span is, as `saiten.core.formats.traces` knows them."""
-    return next((str(attributes[name]) for name in KINDS if attributes.get(name)), "")
+    return next((str(attributes[name]) for name in KIND_ATTRIBUTES if attributes.get(name)), "")
 
 
 def is_of_a_call(attributes: Mapping[str, Any]) -> bool:
@@ -206,7 +208,7 @@ def name_saying(attributes: Mapping[str, Any]) -> list[str]:
     return sorted(
         name
         for name, value in attributes.items()
-        if SAYING.fullmatch(name[:MOST_NAME]) and isinstance(value, str | list)
+        if SAYING.fullmatch(name[:MOST_ATTRIBUTE_NAME]) and isinstance(value, str | list)
     )
 
 
@@ -252,9 +254,13 @@ def gather_indexed(attributes: Mapping[str, Any]) -> Gathered | None:
 def add_part(message: dict[str, Any], key: str, value: Any) -> None:
     """A part of a message under its key; `contents.0.message_content.text` and `tool_calls.0.…` in lists."""
     if key.startswith("contents.") and key.endswith(".message_content.text"):
-        message.setdefault("content", []).append({"type": "text", "text": value})
+        if not isinstance(message.get("content"), list):
+            message["content"] = []
+        message["content"].append({"type": "text", "text": value})
     elif key.startswith("tool_calls."):
-        message.setdefault("tool_calls", {})[key.split(".")[1]] = value
+        if not isinstance(message.get("tool_calls"), dict):
+            message["tool_calls"] = {}
+        message["tool_calls"][key.split(".")[1]] = value
     elif not key.startswith("contents."):
         message[key] = value
 
@@ -287,13 +293,13 @@ def read_call(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -
     found = gather(attributes, events)
     if found is None:
         return None
-    reading = Reading()
+    reading = MessageCounts()
     asked, answered = parse_value(found.asked), parse_value(found.answered)
     messages, answers = list_messages(asked), list_messages(answered)
     if messages is None and answers is None:
         return read_generally(found, asked, answered)
     # A history repeats the calls of tools that were counted when they were made.
-    said = tuple(read_messages(messages, Reading())) if messages is not None else read_asked(asked)
+    said = tuple(read_messages(messages, MessageCounts())) if messages is not None else read_asked(asked)
     if answers is not None:
         texts = [one.text for one in read_messages(answers, reading, "system")]
     else:
@@ -334,7 +340,7 @@ def unwrap(message: Any) -> Any:
     return {key.removeprefix("message."): part for key, part in inner.items()}
 
 
-def read_messages(messages: Sequence[dict[str, Any]], reading: Reading, default: Role = "user") -> Iterator[Said]:
+def read_messages(messages: Sequence[dict[str, Any]], reading: MessageCounts, default: Role = "user") -> Iterator[Said]:
     """The utterances of messages; instructions and what tools say are none. `default` is the role of those whose role
     is not known."""
     for message in messages:
@@ -357,7 +363,7 @@ def find_role(name: str, default: Role) -> Role | None:
     return "user" if known in USERS else "system" if known in ASSISTANTS else default
 
 
-def read_text(content: Any, reading: Reading) -> str:
+def read_text(content: Any, reading: MessageCounts) -> str:
     """The text of a message: a string, or the parts of which those that are text count."""
     content = parse_value(content) if isinstance(content, str) and content[:2] in ("[{", '{"') else content
     if isinstance(content, str):
@@ -370,7 +376,7 @@ def read_text(content: Any, reading: Reading) -> str:
             continue
         if not isinstance(part, dict):
             continue
-        kind = part.get("type", "text")
+        kind = str(part.get("type", "text"))
         text = part.get("content", part.get("text"))
         if kind in TEXT_KINDS and isinstance(text, str):
             texts.append(text)

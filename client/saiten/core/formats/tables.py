@@ -162,7 +162,7 @@ def find_headings(rows: list[list[Any]], mapping: Given) -> int:
     return best if known[best] > 1 or all(filled[best] > above for above in filled[:best]) else 0
 
 
-NUMBER = re.compile(r"\s*[+-]?\d[\d.,:/TZ +-]*")
+NUMBER_OR_DATE = re.compile(r"\s*[+-]?\d[\d.,:/TZ +-]*")
 """A number, a date or a time is data too."""
 
 LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
@@ -174,7 +174,9 @@ def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
     again = [isinstance(cell, str) and not LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
-    blank = all(is_blank(cell) for cell in below) and not any(isinstance(c, str) and NUMBER.fullmatch(c) for c in cells)
+    blank = all(is_blank(cell) for cell in below) and not any(
+        isinstance(c, str) and NUMBER_OR_DATE.fullmatch(c) for c in cells
+    )
     return bool(known) and (all(again) or blank)
 
 

@@ -70,9 +70,9 @@ from saiten.core.formats.tables import OUTPUT
 from saiten.core.formats.traces import (
     OF_LANGSMITH,
     OF_OPENTELEMETRY,
-    Items,
-    Place,
-    Span,
+    ReadItems,
+    SpanItem,
+    SpanPlace,
     choose_spans,
     place_langfuse,
     place_row,
@@ -91,18 +91,18 @@ class Tool:
     `items` reads one, and `place` tells where in a trace it stands, of formats that have spans."""
 
     matches: Callable[[dict[str, Any]], bool]
-    items: Callable[[Record], Items]
+    items: Callable[[Record], ReadItems]
     parts: Callable[[Record], Iterator[Record]] = lambda record: iter((record,))
     join: Callable[[Iterator[Record]], Iterator[Record]] = iter
-    place: Callable[[Record], Place | None] | None = None
+    place: Callable[[Record], SpanPlace | None] | None = None
 
 
 def read_columns(
     context: str | Sequence[str], response: str | Sequence[str], **fields: str
-) -> Callable[[Record], Items]:
+) -> Callable[[Record], ReadItems]:
     """Reads records whose fields have fixed names; of several, the first that holds something counts."""
 
-    def items(record: Record) -> Items:
+    def items(record: Record) -> ReadItems:
         columns = Columns(context=pick(record, context), response=pick(record, response))
         columns.fields = name_fields(fields)
         yield from one(record, columns)
@@ -121,7 +121,7 @@ def pick(record: Record, names: str | Sequence[str]) -> list[str]:
     return next(([name] for name in names if not is_blank(record.get(name))), names[-1:])
 
 
-def one(record: Record, columns: Columns) -> Items:
+def one(record: Record, columns: Columns) -> ReadItems:
     """The item of the record, or why there is none."""
     try:
         yield build_item(record, columns)
@@ -129,10 +129,10 @@ def one(record: Record, columns: Columns) -> Items:
         yield skipped
 
 
-def read_turns(questions: str, answers: str, references: str = "", **fields: str) -> Callable[[Record], Items]:
+def read_turns(questions: str, answers: str, references: str = "", **fields: str) -> Callable[[Record], ReadItems]:
     """Reads records that hold the turns of a dialogue in parallel lists: an item for each answer."""
 
-    def items(record: Record) -> Items:
+    def items(record: Record) -> ReadItems:
         asked, answered = record.parse(questions), record.parse(answers)
         expected = record.parse(references) if references else None
         asked = asked if isinstance(asked, list) else [asked]
@@ -203,7 +203,7 @@ def is_saiten(value: dict[str, Any]) -> bool:
     )
 
 
-def read_saiten(record: Record) -> Items:
+def read_saiten(record: Record) -> ReadItems:
     """An item or conversation as it is, without fields that it does not have."""
     whole = is_conversation(record.value)
     fields = (*(CONVERSATION_FIELDS if whole else ITEM_FIELDS), *OPTION_FIELDS)
@@ -250,7 +250,7 @@ def is_list_of(field: str, *keys: str) -> Callable[[dict[str, Any]], bool]:
     return test
 
 
-def read_evals(record: Record) -> Items:
+def read_evals(record: Record) -> ReadItems:
     """An output item, a line of a log or a sample of OpenAI Evals."""
     value = record.value
     if "sample" in value:
@@ -275,7 +275,7 @@ def read_evals(record: Record) -> Items:
         yield from read_columns("input", ("completion", "output", "response"), reference="ideal", id="id")(record)
 
 
-def read_promptfoo(record: Record) -> Items:
+def read_promptfoo(record: Record) -> ReadItems:
     """A result or a test case of promptfoo: the messages of its prompt, else its variables, else the prompt's text."""
     given = record.get("vars")
     known = find_columns(list(given), {}, record.where) if isinstance(given, dict) else Columns()
@@ -314,7 +314,7 @@ def list_outputs(value: Mapping[str, Any]) -> list[str]:
     return [name for name in names if f"{name} Status" in value or VERDICT.match(str(value[name] or ""))]
 
 
-def read_outputs(record: Record) -> Items:
+def read_outputs(record: Record) -> ReadItems:
     """A row of promptfoo's CSV: an item for each output."""
     outputs = list_outputs(record.value)
     variables = [name for name in record.value if not any(name.startswith(output) for output in outputs)]
@@ -330,7 +330,7 @@ def read_outputs(record: Record) -> Items:
         record.move(name, "response")
 
 
-def read_inspect(record: Record) -> Items:
+def read_inspect(record: Record) -> ReadItems:
     """A sample of inspect_ai: of its messages the last assistant's is the response, else its output's."""
     if "eval" in record.value:  # the header of a log
         return
@@ -361,7 +361,7 @@ def make_or_skip(record: Record, context: list[Spoken], response: str | None) ->
         return skipped
 
 
-def read_logged(record: Record) -> Items:
+def read_logged(record: Record) -> ReadItems:
     """A trace, an observation, an event or an item of a dataset of Langfuse."""
     at = "body." if is_object_with("body")(record.value) else ""
     response = pick(record, [f"{at}output", f"{at}metadata.response"])
@@ -413,7 +413,7 @@ def open_runs(record: Record) -> Iterator[Record]:
         yield run
 
 
-def read_run(record: Record) -> Items:
+def read_run(record: Record) -> ReadItems:
     """A run or an example of LangSmith. Its threads are named by metadata."""
     names = [f"extra.metadata.{name}" for name in ("thread_id", "session_id", "conversation_id")]
     columns = Columns(context=["inputs"], response=["outputs"])
@@ -421,7 +421,7 @@ def read_run(record: Record) -> Items:
     yield from one(record, columns)
 
 
-def read_mlflow(record: Record) -> Items:
+def read_mlflow(record: Record) -> ReadItems:
     """A trace of MLflow, or a row of its evaluation data."""
     if is_object_with("data")(record.value) and "info" in record.value:
         yield from read_trace(record)
@@ -451,7 +451,7 @@ def leave_own_tags(record: Record, path: str) -> None:
         record.leave(f"{path}.{name}", "")
 
 
-def read_trace(record: Record) -> Items:
+def read_trace(record: Record) -> ReadItems:
     """The outermost span of a trace of MLflow that answers, or the request that the trace names."""
     root = find_answering(record, list_objects(record.get("data.spans")))
     attributes = root.get("attributes", {})
@@ -490,7 +490,7 @@ def find_answering(record: Record, spans: Sequence[dict[str, Any]]) -> dict[str,
         probe = Record(
             record.where, {"input": inner.get("mlflow.spanInputs"), "output": inner.get("mlflow.spanOutputs")}
         )
-        place = Place(
+        place = SpanPlace(
             write_text(span.get("span_id")) or f"{number}",
             write_text(span.get("parent_span_id")) or "",
             trace="",
@@ -499,12 +499,12 @@ def find_answering(record: Record, spans: Sequence[dict[str, Any]]) -> dict[str,
             start=write_text(span.get("start_time_unix_nano")) or "",
         )
         items = one(probe, Columns(context=["input"], response=["output"]))
-        found.append(Span(place=place, record=Record("", span), found=list(items)))
+        found.append(SpanItem(place=place, record=Record("", span), found=list(items)))
     chosen = [span.record.value for span in choose_spans(found, Report()) if span.answers]
     return chosen[-1] if chosen else next((span for span in spans if not span.get("parent_span_id")), {})
 
 
-def read_llm_jp(record: Record) -> Items:
+def read_llm_jp(record: Record) -> ReadItems:
     """An answer of llm-jp-judge. Where the prompt is the judge's, the question stands in `text`."""
     judged = not is_blank(record.get("generate_response"))
     questions = "text" if not is_blank(record.get("text")) and (judged or is_blank(record.get("prompt"))) else "prompt"
@@ -512,7 +512,7 @@ def read_llm_jp(record: Record) -> Items:
     yield from read_turns(questions, answers, id="ID")(record)
 
 
-def read_flexeval(record: Record) -> Items:
+def read_flexeval(record: Record) -> ReadItems:
     """An output of flexeval: the messages of its inputs, else a known field of them, else the prompt."""
     holders = ("extra_info", "extra_inputs", "task_inputs")
     paths = [*(f"{holder}.messages" for holder in holders), "messages"]
@@ -525,7 +525,7 @@ def read_flexeval(record: Record) -> Items:
     yield from one(record, columns)
 
 
-def read_mt_bench(record: Record) -> Items:
+def read_mt_bench(record: Record) -> ReadItems:
     """The turns and answers of MT-Bench and its relatives, where both stand in one record."""
     answers = pick(record, ["answers", "responses", "outputs", "choices"])[0]
     if is_blank(record.get("turns")):
@@ -598,7 +598,7 @@ def make_span(record: Record, span: dict[str, Any], prefix: str = "") -> Record:
     return made
 
 
-def read_span(record: Record) -> Items:
+def read_span(record: Record) -> ReadItems:
     """A span of a model's call, by any of the conventions for generative AI; other spans give no item."""
     prefix = "attributes."
     attributes = {name.removeprefix(prefix): part for name, part in record.value.items() if name.startswith(prefix)}
@@ -639,7 +639,7 @@ def take_parts(record: Record, found: Gathered, columns: Columns) -> None:
             record.value[path] = messages
 
 
-def read_chatgpt(record: Record) -> Items:
+def read_chatgpt(record: Record) -> ReadItems:
     """A conversation of ChatGPT's export: an item for each answer on the branch that was shown last."""
     nodes, at = record.value["mapping"], record.get("current_node")
     branch: list[dict[str, Any]] = []

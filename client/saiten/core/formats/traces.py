@@ -24,7 +24,7 @@ from saiten.core.formats.report import Report
 from saiten.core.formats.research import RatedItem, rate
 from saiten.core.language import mark, tell
 
-Items = Iterator[dict[str, Any] | RatedItem | Skipped]
+ReadItems = Iterator[dict[str, Any] | RatedItem | Skipped]
 
 INTERNAL = {"tool", "retriever", "retrieval", "embedding", "embeddings", "reranker", "guardrail", "evaluator", "parser"}
 INTERNAL |= {"prompt", "memory", "event", "executetool"}
@@ -59,7 +59,7 @@ SILENT = mark("has no answer of its own")
 
 
 @dataclass(frozen=True)
-class Place:
+class SpanPlace:
     """Where a span is: its id, its parent's (empty for none), its trace's, what kind it is of, and when it began."""
 
     key: str
@@ -85,13 +85,13 @@ class Fields:
         """The id of the record; empty where it has none."""
         return read_first(record, self.key)
 
-    def find(self, record: Record) -> Place | None:
+    def find(self, record: Record) -> SpanPlace | None:
         """The place of the record; None where it names no trace, or itself in none."""
         key, trace = self.find_key(record), read_first(record, self.trace)
         if not key or not trace:
             return None
         parent, kind = read_first(record, self.parent), read_first(record, self.kind)
-        return Place(key, parent, trace, kind, read_first(record, self.name), read_first(record, self.start))
+        return SpanPlace(key, parent, trace, kind, read_first(record, self.name), read_first(record, self.start))
 
 
 OF_OPENTELEMETRY = Fields(
@@ -128,18 +128,18 @@ def read_first(record: Record, paths: Iterable[str]) -> str:
     return next((text for path in paths if (text := write_text(record.get(path)))), "")
 
 
-def place_row(record: Record) -> Place | None:
+def place_row(record: Record) -> SpanPlace | None:
     """The place of a row of MLflow that is one of several of a trace; a whole trace has none."""
     trace = read_first(record, ("trace_id", "request_id"))
     if not trace or not {"inputs", "outputs"} <= record.value.keys():
         return None
     key = read_first(record, ("span_id", "id")) or record.where
-    return Place(
+    return SpanPlace(
         key, read_first(record, ("parent_span_id", "parent_id")), trace, start=read_first(record, ("start_time",))
     )
 
 
-def place_langfuse(record: Record) -> Place | None:
+def place_langfuse(record: Record) -> SpanPlace | None:
     """The place of a trace, which is above its observations, of one of these, or of an event that makes one; items of
     datasets have none."""
     if record.get("expectedOutput") is not None or record.get("datasetId") is not None:
@@ -151,7 +151,7 @@ def place_langfuse(record: Record) -> Place | None:
 class Step:
     """A span as one step of a turn, with what it says."""
 
-    place: Place
+    place: SpanPlace
     asked: str = ""
     """What its answer answers: the last of the user's utterances."""
     before: frozenset[str] = frozenset()
@@ -160,7 +160,7 @@ class Step:
 
 
 @dataclass(kw_only=True)
-class Span(Step):
+class SpanItem(Step):
     """A span with what it gives: an item, or why it gives none, or nothing where it is no step with an answer."""
 
     record: Record
@@ -190,11 +190,11 @@ class Choice:
 
 
 def choose_answers(
-    read: Iterable[tuple[Record, Items]], find_place: Callable[[Record], Place | None], report: Report
-) -> Iterator[tuple[Record, Items]]:
+    read: Iterable[tuple[Record, ReadItems]], find_place: Callable[[Record], SpanPlace | None], report: Report
+) -> Iterator[tuple[Record, ReadItems]]:
     """The records that count with their items, in the file's order; what is left out is named in the report. Records
     that are no spans are passed on. Raises UnreadableInput for more spans than are held."""
-    traces: dict[str, list[Span]] = {}
+    traces: dict[str, list[SpanItem]] = {}
     number = 0
     for record, items in read:
         place = find_place(record)
@@ -206,7 +206,7 @@ def choose_answers(
             raise UnreadableInput(
                 tell("{where}: more than {most:,} spans; give them in parts", where=record.where, most=MOST_SPANS)
             )
-        traces.setdefault(place.trace, []).append(Span(place=place, record=record, found=list(items)))
+        traces.setdefault(place.trace, []).append(SpanItem(place=place, record=record, found=list(items)))
     for spans in traces.values():
         chosen = choose_spans(spans, report)
         name_apart([span for span in chosen if span.answers])
@@ -214,7 +214,7 @@ def choose_answers(
             yield span.record, iter(span.found)
 
 
-def name_apart(spans: Sequence[Span]) -> None:
+def name_apart(spans: Sequence[SpanItem]) -> None:
     """Numbers the items of a trace that all have its name, as where a tool gives its spans no ids."""
     named = [item for span in spans for item in span.found if isinstance(item, dict) and "id" in item]
     if len(named) > 1 and len({item["id"] for item in named}) == 1:
@@ -223,9 +223,9 @@ def name_apart(spans: Sequence[Span]) -> None:
             item["id"] = f"{item['id'][: MOST_ID_CHARACTERS - len(suffix)]}{suffix}"
 
 
-def choose_spans(spans: Sequence[Span], report: Report) -> list[Span]:
+def choose_spans(spans: Sequence[SpanItem], report: Report) -> list[SpanItem]:
     """The spans of a trace that give its items, in the file's order; the others are told to the report."""
-    known: dict[str, Span] = {}
+    known: dict[str, SpanItem] = {}
     for span in spans:
         if known.setdefault(span.place.key, span) is not span:
             leave_span(span, TWICE, report)
@@ -257,7 +257,7 @@ def choose_steps(known: Mapping[str, Step]) -> Choice:
     return Choice(kept, frozenset(hidden), frozenset(within))
 
 
-def lift_ratings(known: Mapping[str, Span], kept: Collection[str]) -> None:
+def lift_ratings(known: Mapping[str, SpanItem], kept: Collection[str]) -> None:
     """Gives the ratings of spans that are left out to the span that holds the same answer, of each rater once."""
     for key, span in known.items():
         rated = [one for one in span.found if isinstance(one, RatedItem)] if key not in kept else []
@@ -277,7 +277,7 @@ def is_aside(step: Step) -> bool:
     return ASIDE.search(step.place.name[:200]) is not None
 
 
-def tell_unanswered(known: Mapping[str, Span], hidden: Collection[str], report: Report) -> list[Span]:
+def tell_unanswered(known: Mapping[str, SpanItem], hidden: Collection[str], report: Report) -> list[SpanItem]:
     """The spans of a trace without an answer: the first that should have one is skipped, and says why."""
     missing = [span for key, span in known.items() if span.found and not span.answers and key not in hidden]
     for span in known.values():
@@ -286,7 +286,7 @@ def tell_unanswered(known: Mapping[str, Span], hidden: Collection[str], report: 
     return [*missing[:1], *(span for span in known.values() if not span.found)]
 
 
-def leave_span(span: Span, why: str, report: Report) -> None:
+def leave_span(span: SpanItem, why: str, report: Report) -> None:
     """Names a span that gives no item."""
     report.rows += 1
     report.leave(tell("span {name}", name=span.place.name or span.place.kind or span.place.key), tell(why))

@@ -18,7 +18,7 @@ MOST_TURNS = 1_000
 SHARED = ("metadata", "dialogue")
 """What the item of an earlier turn takes from that of the last one."""
 
-DIGEST_BYTES = 16
+ITEM_DIGEST_BYTES = 16
 
 
 class EveryTurn:
@@ -59,7 +59,7 @@ def digest(item: Mapping[str, Any]) -> bytes:
     answers = item["responses"] if "responses" in item else item.get("response")
     same = [item.get("dialogue"), item.get("metadata"), [said["text"] for said in item["context"]], answers]
     text = json.dumps(same, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=ITEM_DIGEST_BYTES).digest()
 
 
 def find_turns(said: Sequence[Mapping[str, Any]]) -> list[int]:

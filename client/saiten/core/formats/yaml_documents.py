@@ -42,7 +42,7 @@ class Node:
 
 
 @dataclass
-class Reader:
+class DocumentReader:
     """The documents of a stream of events; `anchors` are (value, size) of a document's finished nodes."""
 
     name: str
@@ -128,7 +128,7 @@ def parse_yaml(lines: Iterable[str], name: str) -> Iterator[Any]:
                 tell("{name}: YAML may have {most:,} characters; write it as NDJSON", name=name, most=MOST_CHARACTERS)
             )
         parts.append(line)
-    reader = Reader(name)
+    reader = DocumentReader(name)
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         for event in yaml.parse("".join(parts), Loader=loader):
