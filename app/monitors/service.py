@@ -68,13 +68,11 @@ class MonitorService:
 
     async def change(self, project: str, monitor_id: str, changes: MonitorChange) -> Monitor:
         """Changes the options that are given, as a new version."""
+        before = (await self.find(project, monitor_id)).options
         given = changes.model_dump(mode="json", include=changes.model_fields_set)
-
-        def merge(before: MonitorOptions) -> MonitorOptions:
-            # Lengths were checked as the body was read; a null in the place of what must be there shows here.
-            return self._pin(validate(MonitorOptions, {**before.model_dump(mode="json"), **given}, CHECKED))
-
-        if not await self.store.change(project, monitor_id, merge, self.now()):
+        # Lengths were checked as the body was read; a null in the place of what must be there shows here.
+        options = self._pin(validate(MonitorOptions, {**before.model_dump(mode="json"), **given}, CHECKED))
+        if not await self.store.change(project, monitor_id, options, self.now()):
             raise missing(monitor_id)
         await self._set_rules(project)
         return await self.show(project, monitor_id)
@@ -107,12 +105,8 @@ class MonitorService:
         await self._set_rules(project)
 
     async def _set_rules(self, project: str) -> None:
-        """Has the project's conversations read and closed as its monitors need it. Looks again after it has written:
-        another caller may have changed a monitor in between, and written before."""
-        rules = None
-        while rules != (found := merge_rules(await self.store.list_all(self.now(), project))):
-            rules = found
-            await self.intake.set_rules(project, rules)
+        """Has the project's conversations read and closed as its monitors need it."""
+        await self.intake.set_rules(project, merge_rules(await self.store.list_all(self.now(), project)))
 
     async def windows(
         self, project: str, monitor_id: str, *, before: Place | None, limit: int

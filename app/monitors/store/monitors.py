@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -96,11 +96,8 @@ class MonitorStore:
             figures = await read_spending(connection, [row.id for row in rows], now) if rows else {}
         return [read_monitor(row, *figures.get(row.id, (0, 0.0))) for row in rows]
 
-    async def change(
-        self, project: str, monitor_id: str, merge: Callable[[MonitorOptions], MonitorOptions], now: datetime
-    ) -> bool:
-        """Gives it the options that `merge` makes of those that it has, as a new version; what `merge` raises leaves
-        it as it is. Where results are made otherwise from now on, there is another
+    async def change(self, project: str, monitor_id: str, options: MonitorOptions, now: datetime) -> bool:
+        """Gives it these options as a new version. Where results are made otherwise from now on, there is another
         reference, and the alarms that are on end without being resolved."""
         mine = (equals(own.project, project), equals(own.id, monitor_id))
         async with db.change(self.engine) as connection:
@@ -108,7 +105,6 @@ class MonitorStore:
             if row is None:
                 return False
             before = MonitorOptions.model_validate_json(row.options, context=STORED)
-            options = merge(before)
             restarts = any(getattr(before, name) != getattr(options, name) for name in RESTARTING)
             text = options.model_dump_json()
             changed: dict[str, Any] = {"version": row.version + 1, "updated_at": now, "options": text}
