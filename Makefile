@@ -10,7 +10,7 @@ BENCH ?= --json build/bench.json --plot build/bench.svg
 # Images set it. Without bytecode each process of a test would compile all that it imports, and pytest every test module.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo run test format lint types imports unit collect bench faults fuzz fit openapi pages docs constraints clean
+.PHONY: help install demo run live test format lint types imports unit collect bench faults fuzz fit openapi pages docs constraints requirements clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14

@@ -183,3 +183,11 @@ def test_a_translation_has_the_commands_and_outputs_of_its_page(name: str) -> No
 def test_the_page_on_files_of_results_has_the_declared_columns() -> None:
     page = (ROOT / "docs" / "offline-results.md").read_text(encoding="utf-8")
     assert page.endswith(describe_columns())
+
+
+def test_commands_with_a_body_name_its_type() -> None:
+    pages = {name: (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ") for name in PAGES}
+    lines = [(name, line) for name, text in pages.items() for line in text.splitlines() if "curl " in line]
+    sent = [(name, line) for name, line in lines if re.search(r" (-d|--data-binary) ", line)]
+    assert len(sent) >= 10
+    assert [one for one in sent if not re.search(r'Content-Type|-H "\$json"', one[1])] == []

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import expect
 
-from tests.support.chromium import Visit
+from tests.support.chromium import PHONE, Visit
 
 
 def test_the_api_stands_in_the_frame_of_the_other_pages_without_an_inline_script_and_keeps_no_key(guest: Visit) -> None:
@@ -21,5 +21,7 @@ def test_the_api_stands_in_the_frame_of_the_other_pages_without_an_inline_script
     page.get_by_role("button", name="ダーク").click()
     page.get_by_text("/v1/evaluations", exact=True).first.wait_for()
     expect(page.locator("html")).to_have_class("dark-mode")
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert guest.overflow() <= 0
     page.get_by_role("navigation").get_by_role("link", name="実行").click()
     expect(page).not_to_have_url("/docs")

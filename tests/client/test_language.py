@@ -170,13 +170,13 @@ async def run(*arguments: str, folder: Path, locale: str) -> CompletedProcess[st
 RUNS = {
     "ja_JP.UTF-8": (
         "、CP932 (Shift_JIS)（自動判定）、カンマ区切り; 列名から判断",
-        "観点ごとの平均評価",
+        "観点ごとの平均評点",
         "1 件: 採点済み 1",
         "使い方:",
     ),
     "ko_KR.UTF-8": (
         ", CP932 (Shift_JIS)(자동 감지), 구분 기호 쉼표; 열 이름으로 판단",
-        "평가 항목별 평균 평가",
+        "평가 항목별 평균 평점",
         "1건: 채점 1",
         "사용법:",
     ),

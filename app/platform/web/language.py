@@ -256,6 +256,7 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "samples-unrated": mark("some samples unrated"),
         "expected-unavailable": mark("no token probabilities"),
         "findings-unrated": mark("findings not usable"),
+        "adopted": mark("scored elsewhere"),
     },
     "finding": {
         "any": mark("any finding"),

@@ -276,7 +276,7 @@ def answer_query_error(request: Request, error: Exception) -> Response:
 
 def answer_defect(request: Request) -> Response:
     """500, for an unexpected error."""
-    message, path = Message("log-has-a-record"), request.scope["path"]
+    message, path = Message("log-has-a-record", request=request.state.request_id), request.scope["path"]
     return problem(500, "internal-error", message, instance=path, language=language_of(request))
 
 

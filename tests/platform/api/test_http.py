@@ -10,13 +10,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 import saiten_server as server
 from saiten_server.core import errors
 from saiten_server.core.errors import SaitenError
 from saiten_server.governance.keys import APIKeyStore
 from saiten_server.platform.sql.engine import open_engine
-from saiten_server.platform.web.problems import HTTP_STATUSES, clip, status_of
+from saiten_server.platform.web.problems import HTTP_STATUSES, answer_defect, clip, status_of
 from tests.support.cases import in_turn
 from tests.support.databases import run_statement
 from tests.support.fake_openai import FakeOpenAI, status
@@ -380,3 +381,9 @@ async def test_a_caller_who_hangs_up_is_no_defect(tmp_path: Path, caplog: pytest
             while not any(record.message == "request" for record in caplog.records):
                 await asyncio.sleep(0.01)
     assert "unexpected error" not in caplog.text
+
+
+def test_a_defect_is_answered_with_the_id_of_its_record() -> None:
+    scope = {"type": "http", "method": "GET", "path": "/v1/info", "query_string": b"", "headers": []}
+    answer = answer_defect(Request({**scope, "state": {"request_id": "deadbeef"}}))
+    assert (answer.status_code, "deadbeef" in json.loads(bytes(answer.body))["detail"]) == (500, True)

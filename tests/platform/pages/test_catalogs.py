@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
-from saiten_server.platform.web.language import catalogs_of, translations_of
+from saiten_server.platform.web.language import TERMS, catalogs_of, translations_of
 from tests.support.catalogs import list_messages
 
 ROOT = Path(__file__).parents[3]
@@ -122,3 +122,11 @@ def test_catalogues_use_the_words_of_the_glossary(language):
         if message.id and word in str(message.string).replace("\n", " ")
     ]
     assert found == []
+
+
+def test_pages_have_a_name_for_every_warning():
+    page = (Path(__file__).parents[3] / "docs" / "scores.md").read_text(encoding="utf-8")
+    rows = page.split("## Warnings\n")[1].split("\n## ")[0].split("|---|---|\n")[1].splitlines()
+    codes = {code for row in rows for code in re.findall(r"`([a-z-]+)`", row.split(" | ")[0])}
+    assert len(codes) >= 10
+    assert codes - TERMS["warning"].keys() == set()
