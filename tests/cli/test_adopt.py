@@ -41,7 +41,7 @@ async def test_a_folder_is_sent_without_its_texts(tmp_path: Path) -> None:
         assert "について教えて" not in page.text
         file = next((tmp_path / "scores").rglob("*.parquet"))
         assert (await run(tmp_path, service, str(file), "--name", "part"))[0] == 0
-        for language, words in (("ja", "採用"), ("ko", "채택")):
+        for language, words in (("ja", "取り込"), ("ko", "등록")):
             told = await run(tmp_path, service, "scores", "--name", "night", SAITEN_LANGUAGE=language)
             assert words in told[1]
 
