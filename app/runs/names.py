@@ -12,13 +12,11 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.core.signature import read_signature
 from saiten_server.platform.web.language import Speech, mark
 from saiten_server.providers.registry import is_baseline
-from saiten_server.runs.summary import BLENDED, SYSTEM, Summary
+from saiten_server.runs.summary import BLENDED, BUILD, SYSTEM, Summary
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
 
-BUILD = "build"
-"""The metadata entry that names a system's build."""
 RunSequence = tuple[str, str | None, str]
 """Name, system and rubric of runs that follow each other, so that each can be compared with the one before it."""
 

@@ -31,10 +31,9 @@ from saiten_server.preferences.runs.summary import count_choices
 from saiten_server.preferences.runs.values import PreferenceRun, PreferenceRunRequest, PreferenceSummary
 from saiten_server.preferences.store import PreferenceStore
 from saiten_server.runs.estimates import estimate
-from saiten_server.runs.names import BUILD
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.store.batches import BatchStore
-from saiten_server.runs.summary import SYSTEM
+from saiten_server.runs.summary import BUILD, SYSTEM
 from saiten_server.scoring.subject import check_path
 
 if TYPE_CHECKING:
