@@ -25,6 +25,7 @@ from saiten_server.comparison.links.store import LinkStore
 from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences import SequenceService, SequenceStore
 from saiten_server.comparison.service import ComparisonService
+from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore
 from saiten_server.explorer.cases import CaseExplorer
@@ -396,6 +397,12 @@ def list_live_chores(
 def open_all(settings: Settings, ground: Ground, instruments: ScoringContext) -> dict[type, Any]:
     """The services of single capabilities, by class; that of monitors sets what the intake of traces goes by."""
     services = open_services(ground)
+
+    def has_price(rubric: str, judge: JudgeOptions) -> bool:
+        from saiten_server.scoring import limits  # no start of the service is to wait for it
+
+        return limits.has_price(rubric, judge, instruments)
+
     monitors = MonitorService(
         store=MonitorStore(ground.engine),
         intake=services[TraceIntake],
@@ -404,6 +411,7 @@ def open_all(settings: Settings, ground: Ground, instruments: ScoringContext) ->
         outbox=OutboxStore(ground.engine),
         now=ground.now,
         new_id=ground.new_id,
+        has_price=has_price,
     )
     return {**services, MonitorService: monitors}
 

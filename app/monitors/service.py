@@ -16,7 +16,8 @@ from sqlalchemy import Row
 
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import CHECKED
-from saiten_server.core.errors import InvalidRequest, NotFound, UnknownRubric
+from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown, UnknownRubric
+from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import validate
 from saiten_server.monitors.sinks.store import OutboxStore
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True, eq=False)
 class MonitorService:
     """Monitors within the caller's project. Methods raise NotFound for a monitor that is not in the project,
-    InvalidRequest, InvalidDocument, UnknownRubric and StoreError."""
+    InvalidRequest, InvalidDocument, UnknownRubric, PriceUnknown and StoreError."""
 
     store: MonitorStore
     intake: TraceIntake
@@ -55,6 +56,8 @@ class MonitorService:
     outbox: OutboxStore
     now: Callable[[], datetime]
     new_id: Callable[[str], str]
+    has_price: Callable[[str, JudgeOptions], bool]
+    """Whether the price of judging by a rubric is known."""
 
     async def make(self, project: str, options: MonitorOptions, *, api_key: str | None = None) -> Monitor:
         """Makes a monitor; `api_key` is the id of the key that pays for its runs."""
@@ -84,6 +87,8 @@ class MonitorService:
         rubric = self.rubrics.get(options.rubric)
         check_unit(rubric, "conversation")
         self.sinks.require(options)
+        if options.budget_usd_per_day is not None and not self.has_price(rubric.name, options.judge):
+            raise PriceUnknown(Message("budget-price-unknown-here"), pointer="/budget_usd_per_day")
         if options.alarm is not None:
             require_aspects(rubric, options.alarm.aspects or ())
         return options.model_copy(update={"rubric": rubric.name})

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from saiten_server.core.batch import BatchFilter
-from saiten_server.core.errors import InvalidRequest, NotFound, UnknownRubric
+from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown, UnknownRubric
 from saiten_server.erasure.store import TextStore
 from saiten_server.monitors import work
 from saiten_server.monitors.sampling import place_of
@@ -244,6 +244,15 @@ async def test_a_run_that_was_erased_is_followed_by_another(quick: MonitorBench)
     assert again["a"].status == "gone"
     assert again["b"].run != found.run
     assert await quick.score() == 1
+
+
+async def test_a_budget_for_a_judge_without_a_price_is_refused(quick: MonitorBench) -> None:
+    with pytest.raises(PriceUnknown):
+        await quick.make(budget_usd_per_day=1, judge={"model": "unpriced"})
+    monitor = await quick.make(judge={"model": "unpriced"})
+    with pytest.raises(PriceUnknown):
+        await quick.service.change(PROJECT, monitor.id, MonitorChange(budget_usd_per_day=1))
+    assert (await quick.service.show(PROJECT, monitor.id)).version == 1
 
 
 async def test_changes_of_two_callers_at_a_time_are_both_kept(bench: MonitorBench) -> None:

@@ -139,6 +139,7 @@ class MonitorBench:
             outbox=self.outbox,
             intake=cast(TraceIntake, self.live),
             now=self.clock,
+            has_price=lambda rubric, judge: judge.model != "unpriced",
             **shared,
         )
         self.work = MonitorWork(
