@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from saiten.commands import translate
+from saiten.commands import translate_help
 from saiten.core.language import mark, tell
 from saiten.core.messages import Message
 from saiten_server.cli.process import say
@@ -220,7 +220,7 @@ def read_scales(text: str) -> dict[str, list[float]]:
         ) from None
 
 
-def read_labels(text: str) -> dict[str, float]:
+def parse_labels(text: str) -> dict[str, float]:
     """`O=1,T=0.5,X=0` as letters with their ratings; raises BadParameter."""
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -250,13 +250,13 @@ class Analyses(click.Group):
         if cmd_name == "metrics":
             from saiten_server.cli.analyze_metrics import command as metrics
 
-            translate(metrics)
+            translate_help(metrics)
             return metrics
         if cmd_name in {"ranking", "summary"}:
             from saiten_server.cli.analyze_files import ranking, summary
 
             found = ranking if cmd_name == "ranking" else summary
-            translate(found)
+            translate_help(found)
             return found
         return make_command(cmd_name) if cmd_name in ABOUT else None
 
@@ -335,7 +335,7 @@ def make_command(name: str) -> click.Command:
 
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
     made = click.Command(name, params=[*OWN_OPTIONS[name], *SOURCE], callback=callback)
-    translate(made)
+    translate_help(made)
     made.help = f"{tell(ABOUT[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
     return made
 
@@ -343,7 +343,7 @@ def make_command(name: str) -> click.Command:
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
     from saiten.commands.gate_files import are_results
-    from saiten_server.analyses.reports import compute, prepare
+    from saiten_server.analyses.reports import compute, prepare_observations
     from saiten_server.cli.analysis_input import read_observations
     from saiten_server.platform.settings import read_settings
     from saiten_server.scoring.rubrics.files import open_rubrics
@@ -353,7 +353,7 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
         request, observed = observe_results(path, request, rubrics)
     else:
         observed = read_observations(path, form, request, rubrics)
-    observations = prepare(request, observed, rubrics)
+    observations = prepare_observations(request, observed, rubrics)
     return compute(request, observations, rubrics), observations
 
 
@@ -362,7 +362,7 @@ def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) 
     of what people said."""
     from saiten_server.analyses.requests import HierarchyRequest, WinRatesRequest
     from saiten_server.offline.opened_files import open_files
-    from saiten_server.offline.runs import find_rubric, observe_files
+    from saiten_server.offline.runs import choose_rubric, observe_files
 
     if not isinstance(request, HierarchyRequest | WinRatesRequest) or request.values == "ratings":
         from saiten.commands.files import InvalidItems
@@ -370,7 +370,7 @@ def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) 
         told = tell("files of results hold no ratings by people: adopt them (POST /v1/runs/adopt), and name --batch")
         raise InvalidItems(f"{path}: {told}")
     files = open_files(path)
-    rubric = find_rubric(files, rubrics, request.rubric)
+    rubric = choose_rubric(files, rubrics, request.rubric)
     asked = request.model_copy(update={"values": "scores", "rubric": rubric.name})
     return asked, observe_files(files, rubric, request.aspects)
 
@@ -488,7 +488,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
     from saiten_server.core.validation import InvalidDocument, validate
 
     given = {key: value for key, value in options.items() if value is not None}
-    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_scales}
+    readers = {"aspects": read_aspects, "match": read_match, "labels": parse_labels, "ranges": read_scales}
     given |= {key: read(given[key]) for key, read in readers.items() if key in given}
     if batch:
         given["batches"] = list(batch)

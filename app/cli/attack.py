@@ -85,12 +85,12 @@ def command(
     was accepted; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
     from saiten_server.attacks.statistics import Rules
-    from saiten_server.cli.attacking import Options, print_attack, read_corpus, require_place, write_reports
+    from saiten_server.cli.attacking import Options, print_attack, read_corpus, require_folder, write_reports
     from saiten_server.platform.telemetry import configure_logging
 
     configure_logging("warning")
     for path in (as_json, markdown, junit, details):
-        require_place(path)
+        require_folder(path)
     name, items = read_corpus(file)
     chosen, rules = Options(**options), Rules(max_lift, min_flagged, max_false_flags)
     report, scored = asyncio.run(run_attack(name, items, url, chosen, rules, concurrency))

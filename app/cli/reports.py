@@ -202,7 +202,7 @@ def render_correlation(report: CorrelationReport) -> list[Part]:
     if any(found.ceiling for found in report.aspects.values()):
         parts.append(Text(tell("ceiling: each rater against the mean of the others, Spearman")))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
-    parts += [*means_of(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
+    parts += [*tabulate_means(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
     return [*parts, *notes({**undefined, **unmatched})]
 
 
@@ -248,7 +248,7 @@ def render_judges(report: JudgesReport) -> list[Part]:
     return [*parts, *notes({**undefined, **{name: {"": why} for name, why in report.unmatched.items()}})]
 
 
-def means_of(report: CorrelationReport) -> list[Part]:
+def tabulate_means(report: CorrelationReport) -> list[Part]:
     """The bias, and where there are systems enough the correlation of their means."""
     rows = [
         (name, figure(found.score_mean), figure(found.rating_mean), spanned(found.bias, found.bias_interval, "+.3f"))

@@ -296,13 +296,13 @@ async def forget_marked_answers(
     """Removes those of the answers under these keys whose own metadata hold all the entries."""
     these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
     rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
-    gone = [row.key for row in rows if metadata.items() <= read_metadata(row.body).items()]
+    gone = [row.key for row in rows if metadata.items() <= find_metadata(row.body).items()]
     named = (answer.project == project, answer.key.in_(gone))
     sizes = await remove_sized(connection, t.idempotency_keys, ANSWER_SIZE, *named)
     await add_bytes(connection, {project: -sum(sizes)})
 
 
-def read_metadata(body: bytes) -> Mapping[str, str]:
+def find_metadata(body: bytes) -> Mapping[str, str]:
     """The metadata that an answer tells; none where it is of another kind."""
     try:
         parsed = from_json(body)

@@ -18,7 +18,7 @@ from saiten_server.platform.charts.canvas import (
     ChartLabels,
     ChartRow,
     Spec,
-    fit,
+    fit_text,
     layer,
     measure_width,
     small,
@@ -139,7 +139,7 @@ def build_trend(
     height = plot.tops[-1] + LANE
     key, key_height = draw_key(shown, labels, width, left)
     head = key_height + LINE_HEIGHT * (2 if current is not None else 1) + 4
-    title = small("axis", [{"text": fit(labels.axis, width - 4, SMALL)}], at(-left), at(LINE_HEIGHT / 2 - head))
+    title = small("axis", [{"text": fit_text(labels.axis, width - 4, SMALL)}], at(-left), at(LINE_HEIGHT / 2 - head))
     named = label_times(builds, plot) if axis == "time" else label_builds(builds, plot, current)
     layers = [
         title,
@@ -188,7 +188,7 @@ def draw_frame(lanes: Sequence[TrendLane], plot: Plot, ticks: Sequence[float]) -
     """Lines at the ticks with their values, and the systems' names."""
     rows = [{"y": plot.height_of(tick, top), "text": write_tick(tick)} for top in plot.tops for tick in ticks]
     names = [
-        {"y": top - LINE_HEIGHT / 2, "text": fit(lane.name, plot.width, SMALL)}
+        {"y": top - LINE_HEIGHT / 2, "text": fit_text(lane.name, plot.width, SMALL)}
         for lane, top in zip(lanes, plot.tops, strict=True)
         if len(lanes) > 1
     ]
@@ -317,7 +317,7 @@ def draw_current(lanes: Sequence[TrendLane], labels: TrendLabels, current: int |
         (point, top) for lane, top in zip(lanes, plot.tops, strict=True) if (point := lane.points[current]) is not None
     ]
     text = labels.current + (f" {canvas.write_number(points[0][0].mean)}" if len(points) == 1 else "")
-    text = fit(text, plot.width, SMALL)
+    text = fit_text(text, plot.width, SMALL)
     rule = {"type": "rule", "color": canvas.INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
     mark = {"type": "point", "fill": SERIES[0], "stroke": SURFACE, "strokeWidth": 1, "size": 70}
     rows = [{"y": plot.height_of(point.mean, top)} for point, top in points]

@@ -65,17 +65,17 @@ async def list_audit_events(
     return Response(page.model_dump_json(), headers=headers, media_type=JSON)
 
 
-policy = APIRouter(prefix="/v1/policy", tags=["governance"])
+policy_router = APIRouter(prefix="/v1/policy", tags=["governance"])
 
 
-@policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
+@policy_router.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
 async def read_policy(request: Request, container: Serving) -> Response:
     """How suspected attacks are handled, and how long texts are kept. Any key of the project may read it."""
     found = await container.governance.policies.find_policy(request.state.project)
     return Response(found.model_dump_json(), media_type=JSON)
 
 
-@policy.put(
+@policy_router.put(
     "",
     summary="Set the project's policy",
     responses={200: {"model": ProjectPolicy}, **PROBLEMS},

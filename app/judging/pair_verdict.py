@@ -22,7 +22,7 @@ from saiten_server.judging.verdict import (
     TOKEN,
     VERDICT_SPACE,
     Malformed,
-    Rating,
+    SampleRating,
     VerdictReading,
     fail,
     match_end,
@@ -66,12 +66,12 @@ def read_pair_verdict(
         )
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", Message("reply-no-verdict", fault=fault.message))
-    ratings: dict[str, Rating] = {aspect.id: read_choice(aspect, words, values) for aspect in aspects}
+    ratings: dict[str, SampleRating] = {aspect.id: read_choice(aspect, words, values) for aspect in aspects}
     spans = {name: span for name, (_, span) in words.items() if isinstance(ratings[name], int)}
     return VerdictReading(MappingProxyType(ratings), spans=MappingProxyType(spans), addressed=addressed).moved(start)
 
 
-def read_choice(aspect: Aspect, words: WrittenWords, values: Mapping[str, int]) -> Rating:
+def read_choice(aspect: Aspect, words: WrittenWords, values: Mapping[str, int]) -> SampleRating:
     """The choice in one aspect, or why there is none."""
     if aspect.id not in words:
         return Unrated(reason="missing", **in_english(Message("verdict-without-value", aspect=aspect.id)))

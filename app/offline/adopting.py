@@ -71,7 +71,7 @@ def read_lines(address: str, most: int) -> Iterator[dict[str, Any]]:
     clusters = read_clusters(rows)
     number = counted = 0
     for part in files.parts:
-        for row in read_rows(part, choose_columns(files)):
+        for row in read_frame_rows(part, choose_columns(files)):
             if wanted is None or number in wanted:
                 found = clean_row(row, files, number)
                 if cluster := int(clusters[counted]):
@@ -112,7 +112,7 @@ def choose_columns(files: FrameFiles) -> list[str]:
     )
 
 
-def read_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any]]:
+def read_frame_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any]]:
     """The rows of a file."""
     import pyarrow.parquet as pq
 

@@ -19,7 +19,7 @@ from saiten_server.platform.web.dependencies import (
     METADATA,
     Serving,
     note,
-    read_metadata,
+    read_metadata_query,
     refuse_other_queries,
     tell_value,
 )
@@ -75,7 +75,7 @@ async def adopt_run(
             asked = validate(AdoptRequest, decode(request.state.body), limits)
             address = service.find_place(asked.url, request.state.project)
         else:
-            given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata(request)}
+            given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata_query(request)}
             asked = validate(AdoptRequest, given, limits)
             address = "upload.parquet"
             request.state.body = await keep_upload(request, os.path.join(folder, address))

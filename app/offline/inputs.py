@@ -107,7 +107,7 @@ class InputFile:
         except SaitenError:
             raise
         except Exception as error:  # noqa: BLE001 - storages, packers and Arrow share no error; the run tells the fault
-            fault = Message("offline-block-unreadable", where=show_path(path), reason=explain(error))
+            fault = Message("offline-block-unreadable", where=show_path(path), reason=name_error(error))
             return [Block(path, None, 0, fault=fault)]
 
     def _open_blocks(self, path: str) -> list[Block]:
@@ -138,7 +138,7 @@ class InputFile:
             raise BlockUnreadable(error.message) from error
         except Exception as error:
             raise BlockUnreadable(
-                Message("offline-block-unreadable", where=block.say(), reason=explain(error))
+                Message("offline-block-unreadable", where=block.say(), reason=name_error(error))
             ) from error
 
     def _read_group(self, block: Block, group: int) -> Iterator[RowCells]:
@@ -160,7 +160,7 @@ class InputFile:
         try:
             return sum(1 for _ in self._list_lines(block))
         except Exception as error:
-            message = Message("offline-block-unreadable", where=block.say(), reason=explain(error))
+            message = Message("offline-block-unreadable", where=block.say(), reason=name_error(error))
             raise BlockUnreadable(message) from error
 
     def _read_lines(self, block: Block) -> Iterator[RowCells]:
@@ -202,7 +202,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise InvalidRequest(Message("offline-url", url=show_path(url), reason=explain(error))) from error
+        raise InvalidRequest(Message("offline-url", url=show_path(url), reason=name_error(error))) from error
     return filesystem, path
 
 
@@ -217,11 +217,11 @@ class naming:  # noqa: N801 - a context, called as a function
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, SaitenError):
-            message = Message("offline-block-unreadable", where=show_path(self._name), reason=explain(error))
+            message = Message("offline-block-unreadable", where=show_path(self._name), reason=name_error(error))
             raise InvalidRequest(message) from error
 
 
-def explain(error: BaseException) -> str:
+def name_error(error: BaseException) -> str:
     """What an error of a storage or of a library says, on one line."""
     said = getattr(error, "strerror", None) or str(error)
     return " ".join(clean(f"{type(error).__name__}: {said}").split())[:MOST_REASON]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError, StoreError, StoreFull
 from saiten_server.offline.frame_files import ABOUT
-from saiten_server.offline.inputs import FOOTERS_AT_ONCE, explain, is_hidden, open_filesystem
+from saiten_server.offline.inputs import FOOTERS_AT_ONCE, is_hidden, name_error, open_filesystem
 from saiten_server.runs.intake import FULL
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Output:
         except Exception as error:
             full = getattr(error, "errno", None) in FULL
             raise (StoreFull if full else StoreError)(
-                Message("offline-write-failed", name=path, reason=explain(error))
+                Message("offline-write-failed", name=path, reason=name_error(error))
             ) from error
 
     @contextmanager
@@ -194,7 +194,7 @@ class Output:
         except SaitenError:
             raise
         except Exception as error:
-            raise StoreError(Message("offline-part-unreadable", name=path, reason=explain(error))) from error
+            raise StoreError(Message("offline-part-unreadable", name=path, reason=name_error(error))) from error
 
 
 def write_durably(hidden: str, path: str, content: bytes) -> None:

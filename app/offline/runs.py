@@ -31,7 +31,7 @@ RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_ID = 64
 
 
-def find_rubric(files: FrameFiles, rubrics: RubricSource, named: str | None = None) -> Rubric:
+def choose_rubric(files: FrameFiles, rubrics: RubricSource, named: str | None = None) -> Rubric:
     """The rubric that rated the results: the one that the files name, else the one `named`. Raises InvalidRequest where
     there is none, and UnknownRubric."""
     name = files.rubric or named
@@ -95,7 +95,7 @@ def describe_batch(files: FrameFiles, rubric: Rubric, run: FileRun) -> Batch:
 
 def summarize_files(files: FrameFiles, rubrics: RubricSource, named: str | None) -> Summary:
     """The summary of the files' results, as `GET /v1/batches/{id}/summary` has it of a batch's."""
-    rubric = find_rubric(files, rubrics, named)
+    rubric = choose_rubric(files, rubrics, named)
     run = read_checked(files, rubric)
     tally = tally_frame(run.frame)
     intervals = estimate_frames([run.frame], rubric, {}, findings=bool(tally.findings))
@@ -110,7 +110,7 @@ def gate_files(
     from saiten_server.comparison.verdicts import judge_runs
 
     opened = {role: files for role, files in (("candidate", candidate), ("baseline", baseline)) if files is not None}
-    found = {role: find_rubric(files, rubrics, named) for role, files in opened.items()}
+    found = {role: choose_rubric(files, rubrics, named) for role, files in opened.items()}
     if not request.coverage_only:
         count_rules(request.rules, found["candidate"], found.get("baseline"))
     runs: dict[str, ComparedRun] = {role: compare_files(files, found[role]) for role, files in opened.items()}

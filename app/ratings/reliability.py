@@ -25,14 +25,14 @@ from saiten_server.core.reliability import (
     AspectValidation,
     JudgeKey,
     Reliability,
-    State,
     Validation,
+    ValidationState,
     describe_reliability,
     find_weakest,
     list_all,
     outweighs,
 )
-from saiten_server.core.reports import CorrelationReport, RatingsUsed, Report
+from saiten_server.core.reports import AnalysisReport, CorrelationReport, RatingsUsed
 from saiten_server.core.signature import read_signature, sign
 from saiten_server.platform.memory_cache import RecentValues
 from saiten_server.platform.tasks import end_tasks
@@ -108,7 +108,9 @@ class Reliabilities:
         badge = await self.of(project, keys.pop(), names) if len(keys) == 1 else unknown(names)
         return summary.model_copy(update={"reliability": badge})
 
-    async def states(self, project: str, signatures: Collection[str], names: Collection[str]) -> dict[str, State]:
+    async def states(
+        self, project: str, signatures: Collection[str], names: Collection[str]
+    ) -> dict[str, ValidationState]:
         """By name whether the judges of all these signatures follow people's ratings."""
         return {name: found.state for name, found in (await self.weakest(project, signatures, names)).items()}
 
@@ -348,7 +350,7 @@ class Revalidation:
 class Analyse(Protocol):
     """`ComparisonService.analyse`."""
 
-    async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> Report: ...
+    async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> AnalysisReport: ...
 
 
 @dataclass(kw_only=True, eq=False)

@@ -45,8 +45,8 @@ from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjso
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.summary import Summary
-from saiten_server.runs.watching import LastEvent, Opened, follow
-from saiten_server.scoring.idempotency import claimed, digest_of, key_of
+from saiten_server.runs.watching import LastEvent, Opened, follow_run
+from saiten_server.scoring.idempotency import claimed, digest_request, key_of
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
@@ -176,7 +176,7 @@ async def create_batch(request: Request, container: Serving) -> Response:
     key = key_of(request)
     async with Spool() as spool:
         intake = await receive_batch(request, container.batches, spool)
-        digest = digest_of(request, intake.digest.encode())
+        digest = digest_request(request, intake.digest.encode())
         async with claimed(request, container.scoring.evaluations, key, digest) as replayed:
             response = replayed
             if response is None:
@@ -344,7 +344,7 @@ async def follow_batch(
     revoked: it then gets 401. An `EventSource` that reconnects after the end gets 204, which stops it.
     """
     look, missing = container.batches.look, Message("batch-not-found")
-    return await follow(request, opened, batch_id, last_event_id, look=look, missing=missing)
+    return await follow_run(request, opened, batch_id, last_event_id, look=look, missing=missing)
 
 
 estimates = APIRouter(prefix="/v1/estimates", tags=["batches"])

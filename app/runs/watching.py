@@ -207,7 +207,7 @@ LastEvent = Annotated[
 ]
 
 
-async def follow(
+async def follow_run(
     request: Request,
     opened: ExitStack,
     batch_id: str,

@@ -35,7 +35,7 @@ from saiten_server.platform.web.dependencies import (
     Serving,
     link_next,
     read_cursor,
-    read_metadata,
+    read_metadata_query,
     refuse_other_queries,
     tell_stored,
     write_cursor,
@@ -148,7 +148,7 @@ async def list_evaluations(
         dialogue=dialogue,
         created_from=created_from,
         created_before=created_before,
-        metadata=read_metadata(request),
+        metadata=read_metadata_query(request),
     )
     project: str = request.state.project
     store = container.scoring.evaluations

@@ -208,7 +208,9 @@ def fit_blend(
     thinned = Message("fitted-on-some", items=kept, of=held)
     c, b, y = c[units], b[units], y[units]
     cluster = number_first(observations.unit_cluster[units])
-    parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST_CORRELATED and np.ptp(y[part]) > 0]
+    parts = [
+        part for part in split_folds(cluster, folds, seed) if len(part) >= FEWEST_CORRELATED and np.ptp(y[part]) > 0
+    ]
     correlate = STATISTICS[statistic]
     curves = np.array([[correlate(c[part] + weight * b[part], y[part]) for weight in WEIGHTS] for part in parts])
     curves = curves.reshape(len(parts), len(WEIGHTS))
@@ -289,7 +291,7 @@ def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
     return units[chosen[cluster]]
 
 
-def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
+def split_folds(cluster: Integers, folds: int, seed: int) -> list[Integers]:
     """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
     parts have whole clusters, and their numbers differ by 1 at most."""
     shuffled = np.random.default_rng(seed).permutation(resampling.count_clusters(cluster))

@@ -37,7 +37,7 @@ from saiten_server.stats.observations import NO_RATER, Floats, NumberColumn, Obs
 from saiten_server.stats.record_columns import (
     ITEM_NUMBERS,
     NAME_FIELDS,
-    Given,
+    GivenScores,
     RecordColumns,
     RecordField,
     columns_of_cells,
@@ -358,7 +358,7 @@ class ObservationReader(RecordReader[Observations]):
         if what is not None:
             raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
-    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> list[tuple[int, Given]]:
+    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> list[tuple[int, GivenScores]]:
         """The rater's number with the ratings; nothing where labels stand in their place. A record without ratings says
         something only where it `has_more`: scores or a similarity. Ratings that are empty are the same as ratings that
         are all null."""
@@ -381,7 +381,7 @@ class ObservationReader(RecordReader[Observations]):
         self._check(ratings, self._ratings, self._scales)
         return [(rater, ratings)]
 
-    def _labels_of(self, record: dict[str, Any], values: Mapping[str, float]) -> Iterator[tuple[int, Given]]:
+    def _labels_of(self, record: dict[str, Any], values: Mapping[str, float]) -> Iterator[tuple[int, GivenScores]]:
         """Rater and rating of each letter; the rater is named by the letter's position."""
         if "labels" not in record:
             return
@@ -395,7 +395,7 @@ class ObservationReader(RecordReader[Observations]):
             self._check(rating, self._ratings, self._scales)
             yield self._known["rater"][str(position)], rating
 
-    def _scores_of(self, record: dict[str, Any]) -> Given:
+    def _scores_of(self, record: dict[str, Any]) -> GivenScores:
         scores = record.get(self.scores_field)
         if scores is None:
             return {}
@@ -511,7 +511,7 @@ def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read]) -> Read:
     """What the reader makes of lines of JSON, one record each; blank lines are passed over, but counted. Raises
     InvalidLines."""
     first = 1
-    for batch in split(lines):
+    for batch in split_lines(lines):
         numbers = range(first, first + len(batch))
         first += len(batch)
         records = read_quickly(batch)
@@ -521,7 +521,7 @@ def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read]) -> Read:
     return reader.finish()
 
 
-def split(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def split_lines(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     """The lines, some at a time: fewer where they are long."""
     left, wanted = iter(lines), ROWS_AT_ONCE
     while batch := [*islice(left, wanted)]:

@@ -145,7 +145,7 @@ def hide_personal(text: str, kinds: Collection[str]) -> str:
     return cover_personal(text, kinds).text if kinds else text
 
 
-def narrow(text: str) -> str:
+def narrow_forms(text: str) -> str:
     """The text with ASCII in place of full-width forms, dashes, dots and blanks, of the same length."""
     return text.translate(NARROW | SEPARATORS)
 
@@ -160,7 +160,7 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """The places of telephone numbers of Japan and Korea, and of others with a country code."""
-    for found in PHONES.finditer(narrow(text)):
+    for found in PHONES.finditer(narrow_forms(text)):
         digits = re.sub(r"\D", "", found[0])
         if is_phone(digits, international=INTERNATIONAL.match(found[0]) is not None):
             yield found.span()
@@ -175,7 +175,7 @@ def is_phone(digits: str, *, international: bool) -> bool:
 
 def find_numbers(text: str) -> Iterator[tuple[int, int]]:
     """The places of cards, My Numbers and 주민등록번호, in order."""
-    plain = narrow(text)
+    plain = narrow_forms(text)
     found = [one.span() for one in RESIDENT.finditer(plain) if is_resident(one[1] + one[3], written=bool(one[2]))]
     found += [one.span() for one in CARD.finditer(plain) if is_card(re.sub(r"\D", "", one[0]))]
     found += [

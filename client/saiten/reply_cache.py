@@ -92,6 +92,6 @@ class ReplyCache:
             self._file.close()
 
 
-def digest_of(bot: Bot, turn: BotTurn) -> bytes:
+def digest_turn(bot: Bot, turn: BotTurn) -> bytes:
     """What a reply is kept under: the bot's name, and all that it is sent."""
     return sha256(bot.name.encode("utf-8", "replace") + b"\0" + bot.payload(turn)).digest()

@@ -22,9 +22,9 @@ from saiten_server.core.reliability import (
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
-    State,
     Validation,
     ValidationSource,
+    ValidationState,
     describe_reliability,
 )
 from saiten_server.core.sentences import tell_sentence
@@ -227,7 +227,7 @@ async def test_a_badge_says_how_strongly_the_judge_follows_people(
     rho: float,
     interval: tuple[float, float] | None,
     agreement: float | None,
-    state: State,
+    state: ValidationState,
     said: str,
     sqlite_engine: AsyncEngine,
 ) -> None:
@@ -330,7 +330,7 @@ def test_no_correlation_is_no_badge() -> None:
 
 def test_a_gates_report_says_the_state_beside_each_aspect() -> None:
     plain = make_report(FAILED)
-    states: dict[str, State] = dict.fromkeys(asked_of(plain), "unknown")
+    states: dict[str, ValidationState] = dict.fromkeys(asked_of(plain), "unknown")
     states |= {"warmth": "validated", "clarity": "not-shown"}
     report = attach_states(plain, states)
     out = StringIO()

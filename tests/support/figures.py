@@ -59,7 +59,7 @@ def place_figures(results: Sequence[ResultFigures], entries: Sequence[Entry] | N
         columns = describe_figures(figures, measures, len(measures))
         columns |= {"position": entry.position, "item_key": key_of(entry.item), "cluster": entry.cluster}
         rows.append([{**columns, "candidate": entry.candidate}[name] for name in names])
-    return frames.concatenate_frames([frames.tabulate(rows, sources, measures)])
+    return frames.concatenate_frames([frames.frame_rows(rows, sources, measures)])
 
 
 def select_figures(measures: Measures) -> list[ColumnElement[Any]]:

@@ -204,9 +204,9 @@ def choose_runs(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_
     mine = by_rubric[name]
     named = [run for run in mine if run.id in asked]
     if not named or (len(named) == 1 and not is_final):
-        first = suggest(mine)
+        first = suggest_runs(mine)
         named = [run for run in mine if run in first or run in named]
-    chosen = fit(named, asked)
+    chosen = limit_runs(named, asked)
     return RunSelection(name, tuple(by_rubric), tuple(mine), tuple(chosen), len(named) - len(chosen))
 
 
@@ -215,7 +215,7 @@ def owner_of(run: Batch) -> str:
     return system_of(run) or title_run(run)
 
 
-def suggest(runs: Sequence[Batch]) -> list[Batch]:
+def suggest_runs(runs: Sequence[Batch]) -> list[Batch]:
     """Of each system the newest run, and the one before it of the same name."""
     found: dict[str, list[Batch]] = {}
     for run in runs:
@@ -225,7 +225,7 @@ def suggest(runs: Sequence[Batch]) -> list[Batch]:
     return [run for members in found.values() for run in members]
 
 
-def fit(runs: Sequence[Batch], asked: Sequence[str]) -> list[Batch]:
+def limit_runs(runs: Sequence[Batch], asked: Sequence[str]) -> list[Batch]:
     """As many of the runs as are looked at together, those that were asked for before others."""
     kept: list[Batch] = []
     for run in sorted(runs, key=lambda each: each.id not in asked):

@@ -136,7 +136,7 @@ class Sender:
         for call in letter.calls:
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
-                    response = await ask(client, "POST", call.url, headers, call.body)
+                    response = await send_request(client, "POST", call.url, headers, call.body)
                     is_kept = response.is_success or await has_kept(client, call, headers)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
                 raise Unanswered(name_failure(error)) from None
@@ -151,10 +151,10 @@ class Sender:
 
 async def has_kept(client: httpx.AsyncClient, call: SinkCall, headers: Mapping[str, str]) -> bool:
     """Whether a service that takes nothing twice has this already."""
-    return call.kept_at is not None and (await ask(client, "GET", call.kept_at, headers)).is_success
+    return call.kept_at is not None and (await send_request(client, "GET", call.kept_at, headers)).is_success
 
 
-async def ask(
+async def send_request(
     client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str], body: Any = None
 ) -> httpx.Response:
     """The status and headers of the answer. Its body says nothing that is needed, and may have no end."""

@@ -112,7 +112,7 @@ def tell_spans(rows: Sequence[StoredSpan]) -> list[Told]:
             told[key] = make_span(row, said)
         add_said(told[key], said, texts)
     for one in told.values():
-        settle(one)
+        settle_told(one)
     return list(told.values())
 
 
@@ -145,20 +145,20 @@ def make_span(row: StoredSpan, said: Mapping[str, Any]) -> Told:
 
 def add_said(one: Told, said: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     """Adds what a row says, unless the span says it already: spans and log records may hold the same."""
-    asked = [TracedText(ROLES[each[0]], text) for each in said.get("q", ()) if (text := resolve(each, texts))]
-    answers = [text for each in said.get("a", ()) if (text := resolve(each, texts))]
+    asked = [TracedText(ROLES[each[0]], text) for each in said.get("q", ()) if (text := resolve_text(each, texts))]
+    answers = [text for each in said.get("a", ()) if (text := resolve_text(each, texts))]
     one.said += asked if not one.said or not set(asked) <= set(one.said) else []
     one.answers += [text for text in answers if text not in one.answers]
     one.response = one.response or said.get("r")
     one.tool_calls = max(one.tool_calls, said.get("t", 0))
 
 
-def resolve(written: str, texts: Mapping[str, str]) -> str:
+def resolve_text(written: str, texts: Mapping[str, str]) -> str:
     """The text of a message; empty for one whose text was erased."""
     return written[2:] if written[1] == ":" else texts.get(written[2:], "")
 
 
-def settle(one: Told) -> None:
+def settle_told(one: Told) -> None:
     """Tells what the span's answer answers, by its messages."""
     users = [number for number, said in enumerate(one.said) if said.role == "user"]
     last = users[-1] if users else len(one.said) - 1

@@ -74,9 +74,9 @@ def walk(body: memoryview, steps: Steps) -> Iterator[tuple[dict[str, Any], str, 
         if number != 1:
             continue
         inner = list(read_fields(outer, steps))
-        resource = parse(Resource, next((part for field_number, part in inner if field_number == 1), None))
+        resource = parse_field(Resource, next((part for field_number, part in inner if field_number == 1), None))
         try:
-            about = read_pairs(resource.attributes)
+            about = read_attributes(resource.attributes)
         except Rejected:
             raise BodyDamaged(Message("traces-protobuf-damaged")) from None
         for scoped in (part for field_number, part in inner if field_number == 2):
@@ -90,7 +90,7 @@ def walk_scope(
     name = ""
     for number, part in read_fields(scoped, steps):
         if number == 1:
-            scope = parse(InstrumentationScope, part)
+            scope = parse_field(InstrumentationScope, part)
             name = f"{scope.name} {scope.version}".strip()[:MOST_SPAN_NAME]
         elif number == 2:
             yield resource, name, part
@@ -132,7 +132,7 @@ def read_varint(body: memoryview, at: int) -> tuple[int, int]:
     raise BodyDamaged(Message("traces-protobuf-damaged"))
 
 
-def parse(kind: Any, part: memoryview | None) -> Any:
+def parse_field(kind: Any, part: memoryview | None) -> Any:
     """A message of protobuf; an empty one where there is none. Raises BodyDamaged."""
     try:
         return kind.FromString(bytes(part or b""))
@@ -160,8 +160,8 @@ def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: Wire
         span.start_time_unix_nano,
         span.end_time_unix_nano,
         span.status.code == Status.STATUS_CODE_ERROR,
-        read_pairs(span.attributes),
-        [SpanEvent(event.name, read_pairs(event.attributes)) for event in span.events],
+        read_attributes(span.attributes),
+        [SpanEvent(event.name, read_attributes(event.attributes)) for event in span.events],
         resource,
         scope,
     )
@@ -172,12 +172,12 @@ def read_log(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireL
     log = parse_part(LogRecord, body)
     refuse_attributes(len(log.attributes), limits)
     at = log.time_unix_nano or log.observed_time_unix_nano
-    said = {**read_pairs(log.attributes), **({"body": read_value(log.body)} if log.HasField("body") else {})}
+    said = {**read_attributes(log.attributes), **({"body": read_value(log.body)} if log.HasField("body") else {})}
     name = log.event_name or str(said.get("event.name", ""))
     return make_log((log.trace_id.hex(), log.span_id.hex()), name, at, said, resource=resource, scope=scope)
 
 
-def read_pairs(pairs: Sequence[KeyValue]) -> dict[str, Any]:
+def read_attributes(pairs: Sequence[KeyValue]) -> dict[str, Any]:
     """Attributes by name."""
     return {pair.key: read_value(pair.value) for pair in pairs}
 

@@ -78,7 +78,7 @@ class KnownTexts:
 
 
 @dataclass
-class Outcome:
+class IntakeOutcome:
     """What became of a body: how many of its spans were stored that were not there, how many were rejected why, and
     how many are of calls that no convention reads."""
 
@@ -115,21 +115,21 @@ class TraceIntake:
         self._decoding = asyncio.Lock()
         self._commits = Coalescer(store.keep, most=PIECES_AT_ONCE)
 
-    async def take(self, project: str, body: bytes, signal: Signal, *, is_json: bool, is_packed: bool) -> Outcome:
+    async def take(self, project: str, body: bytes, signal: Signal, *, is_json: bool, is_packed: bool) -> IntakeOutcome:
         """Stores the spans of a body. Raises BodyTooLarge, BodyDamaged, Overloaded, ProjectFull and StoreError: then
         nothing of it is stored, or all that is may be sent again."""
         with self._waiting(len(body) * PACKED_TIMES if is_packed else len(body)):
             rules = await self._find_rules(project)
-            outcome, read = Outcome(), Read()
+            outcome, read = IntakeOutcome(), Read()
 
             def work() -> None:
                 # Both load the readers of files: no start of the service is to wait for them.
                 from saiten_server.monitors.traces.reading import SpanReader
-                from saiten_server.monitors.traces.wire import decode
+                from saiten_server.monitors.traces.wire import decode_signal
 
                 nonlocal read
                 plain = unpack(body, self.limits) if is_packed else body
-                found = decode(plain, signal, self.limits, is_json=is_json)
+                found = decode_signal(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
                 read = SpanReader(project, rules, self._known, self._redact).read(found.spans)
 
@@ -138,7 +138,7 @@ class TraceIntake:
                 await asyncio.to_thread(work)
             return await self._keep(project, rules, read, outcome)
 
-    async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
+    async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: IntakeOutcome) -> IntakeOutcome:
         await self._quota.require_room(project, sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
         outcome.unread = read.unread.total()

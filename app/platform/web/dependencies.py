@@ -194,10 +194,10 @@ METADATA_FILTER = {
         "example": {"metadata.system": "bot-a"},
     },
 }
-"""Describes what `read_metadata` reads."""
+"""Describes what `read_metadata_query` reads."""
 
 
-def read_metadata(request: Request) -> dict[str, str]:
+def read_metadata_query(request: Request) -> dict[str, str]:
     """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values, and for too many."""
     wanted: dict[str, str] = {}
     for name, value in request.query_params.multi_items():

@@ -65,7 +65,7 @@ THEMES = ("light", "dark")
 LEAST_BYTES = 1024
 """Smaller pages are not worth compressing."""
 
-Faults = Sequence[tuple[str, Message]]
+FieldFaults = Sequence[tuple[str, Message]]
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -319,7 +319,12 @@ def show_error(request: Request, error: SaitenError) -> Response:
 
 
 def show_status(
-    request: Request, status: int, detail: Message | None = None, *, faults: Faults = (), headers: ExtraHeaders = None
+    request: Request,
+    status: int,
+    detail: Message | None = None,
+    *,
+    faults: FieldFaults = (),
+    headers: ExtraHeaders = None,
 ) -> Response:
     """The page of a status; `detail` is the API's own sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)

@@ -18,7 +18,7 @@ from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
-from saiten_server.core.validation import InvalidDocument, describe
+from saiten_server.core.validation import InvalidDocument, describe_fault
 from saiten_server.platform.web.languages import negotiate
 
 logger = logging.getLogger("saiten.web")
@@ -270,7 +270,7 @@ def answer_query_error(request: Request, error: Exception) -> Response:
     """The answer to an invalid query or path parameter."""
     if not isinstance(error, RequestValidationError):
         raise error
-    faults = [(pointer(fault["loc"]), describe(fault)) for fault in error.errors()]
+    faults = [(pointer(fault["loc"]), describe_fault(fault)) for fault in error.errors()]
     return answer_error(request, InvalidDocument(faults))
 
 

@@ -37,8 +37,8 @@ from saiten_server.preferences.runs.values import (
 )
 from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.result import Result
-from saiten_server.runs.watching import LastEvent, Opened, follow
-from saiten_server.scoring.idempotency import claimed, digest_of, key_of
+from saiten_server.runs.watching import LastEvent, Opened, follow_run
+from saiten_server.scoring.idempotency import claimed, digest_request, key_of
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/preference-runs", tags=["preferences"])
@@ -112,7 +112,9 @@ async def create_preference_run(request: Request, container: Serving, body: Aske
     where their texts are gone.
     """
     key = key_of(request)
-    async with claimed(request, container.scoring.evaluations, key, digest_of(request, request.state.body)) as replayed:
+    async with claimed(
+        request, container.scoring.evaluations, key, digest_request(request, request.state.body)
+    ) as replayed:
         response = replayed
         if response is None:
             await require_money(request)
@@ -280,4 +282,4 @@ async def follow_preference_run(
     """`progress` with the run, without `pairs`, at once and at every change; at the end `completed`, `cancelled` or
     `erased`."""
     look, missing = runs_of(container).pairs.look, Message("preference-run-not-found")
-    return await follow(request, opened, run_id, last_event_id, look=look, missing=missing)
+    return await follow_run(request, opened, run_id, last_event_id, look=look, missing=missing)

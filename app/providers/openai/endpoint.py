@@ -66,8 +66,8 @@ class RequestBodies:
         if around is None:
             body = question.body(conceded)
             *fixed, asked = body["messages"]
-            written = dump(body | {"messages": [*fixed, asked | {"content": PROMPT_PLACEHOLDER}]})
-            before, _, after = written.partition(dump(PROMPT_PLACEHOLDER))
+            written = dump_json(body | {"messages": [*fixed, asked | {"content": PROMPT_PLACEHOLDER}]})
+            before, _, after = written.partition(dump_json(PROMPT_PLACEHOLDER))
             around = before, after
             with self._lock:
                 self._kept[way] = around
@@ -75,7 +75,7 @@ class RequestBodies:
         return b"".join((beginning, *encode_pieces(prompt.user), end))
 
 
-def dump(value: Any) -> bytes:
+def dump_json(value: Any) -> bytes:
     """Compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 

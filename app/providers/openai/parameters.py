@@ -256,10 +256,10 @@ def find_refused(body: dict[str, Any], message: str, param: str | None, code: st
     refused = next((name for name in named if name in NEGOTIABLE and name in body), None)
     if refused is None and not param and "response_format" in body and FORMAT.search(message):
         return "response_format"
-    return narrow(body, message) or refused if refused in {"logprobs", "top_logprobs"} else refused
+    return narrow_alternatives(body, message) or refused if refused in {"logprobs", "top_logprobs"} else refused
 
 
-def narrow(body: dict[str, Any], message: str) -> str | None:
+def narrow_alternatives(body: dict[str, Any], message: str) -> str | None:
     """The concession that leaves as many alternatives as the message allows; None where it names no smaller number."""
     found = ALLOWED.search(message)
     most = int(found[1]) if found else 0

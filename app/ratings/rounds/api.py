@@ -15,7 +15,7 @@ from saiten_server.core.reports import CorrectedReport, Looks
 from saiten_server.platform.web.body import JSON, body_of
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
-from saiten_server.ratings.rounds.service import missing
+from saiten_server.ratings.rounds.service import no_round
 from saiten_server.ratings.values import (
     DrawnItem,
     RatingRound,
@@ -169,7 +169,7 @@ async def find_round(request: Request, container: Container, round_id: str) -> R
     """The round; raises NotFound where there is none in which responses are rated."""
     found = await container.ratings.rounds.find(request.state.project, round_id)
     if found.of_pairs:
-        raise missing()
+        raise no_round()
     return found
 
 
@@ -177,7 +177,7 @@ async def describe_progress(request: Request, container: Container, found: Ratin
     """The round with its progress; raises NotFound where it was erased a moment ago."""
     progress = await container.ratings.rounds.progress(request.state.project, [found.id])
     if found.id not in progress:
-        raise missing()
+        raise no_round()
     return present(found, progress[found.id], await container.ratings.rounds.shared(request.state.project, found))
 
 

@@ -143,7 +143,7 @@ async def read_frame_rows(engine: AsyncEngine, batch: Browsable, *, after: int, 
     columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUE_COLUMNS[: len(batch.measures)])]
     query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
     rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
-    return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
+    return await asyncio.to_thread(frame_rows, rows, sources, batch.measures)
 
 
 LABELLED = ("status", "warnings", "unrated", "reasons", "system", "build", "failure")
@@ -160,7 +160,7 @@ def list_sources() -> list[str]:
     return [one.source for one in COLUMNS.values() if one.source is not None]
 
 
-def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
+def frame_rows(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
     """Some rows as columns: first the `sources`, then what labels them, `OTHERS`, and the values."""
     import numpy as np
 

@@ -118,10 +118,10 @@ def locate_warnings(
     known: dict[str, tuple[TextSpan, ...]] = {}
     for text in dict.fromkeys(places[one.where] for one in warned):
         known[text] = find_spans(text, aspects=aspects, budget=budget)
-    return tuple(mark(one, known[places[one.where]]) for one in warned)
+    return tuple(mark_spans(one, known[places[one.where]]) for one in warned)
 
 
-def mark(warned: Warned, spans: Sequence[TextSpan]) -> Warned:
+def mark_spans(warned: Warned, spans: Sequence[TextSpan]) -> Warned:
     """The warning with these spans of its text, of which there is at least one."""
     (start, end), *more = spans
     where = Message("attack-at", what=warned.sentence, first=start + 1, last=end)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from saiten.commands.files import InvalidItems, shorten_faults
-from saiten.commands.gate_settings import TERMS, GateSettings, name_fault
+from saiten.commands.gate_settings import TERMS, GateSettings, name_option_fault
 from saiten.connection import Object
 from saiten.core.errors import AnswerInvalid, BatchesRequired, SaitenError, SignatureMismatch, TimeLimitReached
 from saiten.core.language import tell
@@ -130,5 +130,5 @@ def read_problem(answer: Object, options: Mapping[str, Any], file: str) -> Saite
         return SignatureMismatch(detail, answer, 409)
     errors = answer.get("errors")
     places = [(str(one["pointer"]), str(one["detail"])) for one in errors] if isinstance(errors, list) else []
-    named = [name_fault(where, what, options, file) for where, what in places if where.startswith("/")]
+    named = [name_option_fault(where, what, options, file) for where, what in places if where.startswith("/")]
     return InvalidItems(shorten_faults(named) if named else detail)

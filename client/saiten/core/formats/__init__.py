@@ -227,7 +227,7 @@ class FileReader:
             found = known.get(keys) or find_columns(keys, keep_there(self.mapping, keys), part.where)
             if len(known) < MOST_SHAPES:
                 known[keys] = found
-            yield from self.take(part, build(part, found))
+            yield from self.take(part, build_row_item(part, found))
 
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
@@ -355,7 +355,7 @@ def lift(record: Record, name: str) -> Record:
     return Record(record.where, {**rest, **{f"{name}.{key}": value for key, value in inner.items()}}, record.prefix)
 
 
-def build(record: Record, columns: Columns) -> ReadItems:
+def build_row_item(record: Record, columns: Columns) -> ReadItems:
     """The item of a row."""
     try:
         yield build_item(record, columns)

@@ -226,7 +226,7 @@ def read_aihub(record: Record) -> ReadItems:
         text = ("utterance",)
         speaker, name = "participantID", "header.dialogueInfo.dialogueID"
     lines = [Record("", line) for line in list_objects(record.get(path))]
-    said = [(write_text(line.get(speaker)) or "", read_line(line, text)) for line in lines]
+    said = [(write_text(line.get(speaker)) or "", find_text(line, text)) for line in lines]
     runs = [(who, [what for _, what in group if what]) for who, group in groupby(said, key=lambda one: one[0])]
     spoken = [Spoken(who or None, "\n".join(texts)) for who, texts in runs if texts]
     for key in (*text, speaker):
@@ -240,7 +240,7 @@ def read_aihub(record: Record) -> ReadItems:
         yield skipped
 
 
-def read_line(line: Record, paths: Iterable[str]) -> str:
+def find_text(line: Record, paths: Iterable[str]) -> str:
     """The text of a line, without the speaker's number before it."""
     text = next((text for path in paths if (text := write_text(line.get(path)))), "")
     return re.sub(r"^\s*\d+\s*[:.]\s+", "", text.replace("\xa0", " ")).strip()

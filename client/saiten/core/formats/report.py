@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from saiten.core.formats.errors import show
+from saiten.core.formats.errors import show_line
 from saiten.core.language import mark, tell, tell_items
 
 MOST_COUNTED_FIELDS = 300
@@ -71,11 +71,11 @@ class Report:
 
     def move(self, name: str, target: str) -> None:
         """Counts a field that went into an item as `target`."""
-        count(self.moved, (name, target))
+        count_key(self.moved, (name, target))
 
     def leave(self, name: str, why: str = "") -> None:
         """Counts a field that did not."""
-        count(self.left_out, (name, why))
+        count_key(self.left_out, (name, why))
 
     def skip(self, where: str, why: str) -> None:
         """Names a row that gave no item."""
@@ -85,7 +85,7 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """The report for a reader, line by line."""
-        yield from (show(line, MOST_LINE) for line in self._lines())
+        yield from (show_line(line, MOST_LINE) for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
@@ -125,7 +125,7 @@ class Report:
                 else ""
             )
             parts.append(tell("left out: {names}", names=", ".join(left[:MOST_FIELDS_NAMED]) + more))
-        return show("; ".join(parts), MOST_LINE)
+        return show_line("; ".join(parts), MOST_LINE)
 
     def _tell_renamed(self) -> list[str]:
         return [f"{name} → {', '.join(to)}" for name, to in self.renamed.items()]
@@ -165,6 +165,6 @@ def tell_rows(count: int) -> str:
     return tell(ROW if count == 1 else ROWS, count=count)
 
 
-def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
+def count_key(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
     """Counts the key, or its second part alone where there are too many different ones."""
     counts[key if key in counts or len(counts) < MOST_COUNTED_FIELDS else (OTHERS, key[1])] += 1

@@ -34,7 +34,7 @@ def select(records: Iterator[Record], where: Mapping[str, Sequence[str]], report
     values: dict[str, dict[str, None]] = {column: {} for column in where}
     kept = 0
     for record in records:
-        found = {column: value_of(record.value, column) for column in where}
+        found = {column: cell_of(record.value, column) for column in where}
         for column, value in found.items():
             if value is not None and len(values[column]) < MOST_NAMED:
                 values[column][value] = None
@@ -64,7 +64,7 @@ def select(records: Iterator[Record], where: Mapping[str, Sequence[str]], report
     )
 
 
-def value_of(row: Mapping[str, Any], column: str) -> str | None:
+def cell_of(row: Mapping[str, Any], column: str) -> str | None:
     """What the column says as a text: of the row itself, else of its metadata. None where it says nothing."""
     own = row.get(METADATA)
     for fields in (row, own if isinstance(own, Mapping) else {}):

@@ -26,14 +26,14 @@ EXCEL_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!
 RULE = re.compile(r":?-+:?|")
 """A cell of the line below the headings in Markdown."""
 
-Row = tuple[str, list[Any]]
+PlacedRow = tuple[str, list[Any]]
 """Where it is, and its cells."""
 
-Given = Mapping[str, Sequence[str]]
+GivenMapping = Mapping[str, Sequence[str]]
 """The targets and columns of a mapping."""
 
 
-def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+def read_delimited(lines: Iterator[str], name: str, mapping: GivenMapping, report: Report) -> Iterator[Record]:
     """The records of CSV, TSV or text separated by semicolons, by whichever suits the first lines."""
     sample = list(islice(lines, SAMPLE_LINES))
     delimiter, quoted = sniff(sample, mapping)
@@ -42,7 +42,7 @@ def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Repo
     return read_table(rows, name, mapping, report)
 
 
-def sniff(sample: list[str], mapping: Given) -> tuple[str, bool]:
+def sniff(sample: list[str], mapping: GivenMapping) -> tuple[str, bool]:
     """The delimiter under which the most headings are known, then the most rows have the same number of cells; and
     whether quotation marks quote. Tables with tabs may hold them as they were typed.
     """
@@ -65,7 +65,7 @@ def sniff(sample: list[str], mapping: Given) -> tuple[str, bool]:
     return delimiter, True
 
 
-def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool) -> Iterator[Row]:
+def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool) -> Iterator[PlacedRow]:
     """The rows of the text with their first lines; raises UnreadableInput for one that cannot be split."""
     if quoted:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -94,7 +94,7 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
         yield tell("{name}: line {line}", name=name, line=line), cells
 
 
-def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+def read_table(rows: Iterator[PlacedRow], name: str, mapping: GivenMapping, report: Report) -> Iterator[Record]:
     """Records by headings, which stand in one of the first rows, or in two; raises UnreadableInput."""
     first = list(islice((row for row in rows if not is_empty(row)), HEADING_ROWS + 1))
     if not first:
@@ -148,12 +148,12 @@ def make_record(where: str, names: Sequence[str], cells: Sequence[Any]) -> Recor
     return record
 
 
-def is_empty(row: Row) -> bool:
+def is_empty(row: PlacedRow) -> bool:
     """Whether no cell of the row holds anything."""
     return all(is_blank(cell) for cell in row[1])
 
 
-def find_headings(rows: list[list[Any]], mapping: Given) -> int:
+def find_headings(rows: list[list[Any]], mapping: GivenMapping) -> int:
     """Which of the first rows are the headings: the one with the most known names, else the first."""
     known = [count_known([cell for cell in cells[:MOST_COLUMNS] if isinstance(cell, str)], mapping) for cells in rows]
     best = known.index(max(known[:HEADING_ROWS]))
