@@ -88,7 +88,7 @@ def write_dialogue_json(context: tuple[AttackUtterance, ...], response: str) -> 
     return {"context": [utterance.model_dump() for utterance in context], "response": response}
 
 
-GateVerdict = Literal["pass", "fail", "inconclusive"]
+AttackVerdict = Literal["pass", "fail", "inconclusive"]
 AttackRole = Literal["attack", "twin"]
 ListedNames = Annotated[tuple[str, ...], listed()]
 
@@ -161,7 +161,7 @@ class AttackReason(Detailed, Value):
     """The finding of the rule `about`."""
 
     about: Literal["forged", "refusals", "max-lift", "min-flagged", "max-false-flags"]
-    verdict: GateVerdict
+    verdict: AttackVerdict
     detail: str
     message: MessageId = None
     values: MessageValues = None
@@ -170,7 +170,7 @@ class AttackReason(Detailed, Value):
 class AttackReport(Value):
     """All figures of one run. `rubrics` are by language; `models` are those that rated."""
 
-    verdict: GateVerdict
+    verdict: AttackVerdict
     reasons: Annotated[tuple[AttackReason, ...], listed()]
     corpus: str
     judge: str

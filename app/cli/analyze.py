@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from saiten_server.stats.observations import Observations
     from saiten_server.stats.paper_tables import TableName
 
-ABOUT = {
+ABOUT_ANALYSES = {
     "agreement": mark("How far raters agree, and how aspects go together."),
     "correlation": mark("How far scores agree with people's ratings."),
     "judges": mark("Which judge or metric agrees best with people."),
@@ -123,7 +123,7 @@ SOURCE = [
     ),
 ]
 
-SEED = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")
+SEED_OPTION = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")
 UNUSED = [
     click.Option([name], type=int, metavar="N", help="Taken for older scripts; moves nothing.")
     for name in ("--resamples", "--seed")
@@ -165,13 +165,13 @@ OWN_OPTIONS: dict[str, list[click.Parameter]] = {
     "composite-fit": [
         click.Option(["--composite"], metavar="ID", help="A linear composite of the rubric (its first)."),
         click.Option(["--target"], metavar="NAME", help="The aspect that it is to give (acceptability)."),
-        SEED,
+        SEED_OPTION,
     ],
     "blend-fit": [
         click.Option(["--aspect"], metavar="NAME", help="The blended aspect (relevance)."),
         click.Option(["--folds"], type=int, metavar="N", help="Of the cross-validation (5)."),
         click.Option(["--statistic"], type=click.Choice(["spearman", "pearson"]), help="Make this the greatest."),
-        SEED,
+        SEED_OPTION,
     ],
     "win-rates": [VALUES_OPTION],
     "corrected": [
@@ -244,7 +244,7 @@ class Analyses(click.Group):
     """One subcommand per analysis, and those of FURTHER."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*ABOUT, *FURTHER]
+        return [*ABOUT_ANALYSES, *FURTHER]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "metrics":
@@ -258,11 +258,11 @@ class Analyses(click.Group):
             found = ranking if cmd_name == "ranking" else summary
             translate_help(found)
             return found
-        return make_command(cmd_name) if cmd_name in ABOUT else None
+        return make_command(cmd_name) if cmd_name in ABOUT_ANALYSES else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(tell("Commands")):
-            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | FURTHER).items()])
+            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT_ANALYSES | FURTHER).items()])
 
 
 @click.group("analyze", cls=Analyses)
@@ -336,7 +336,7 @@ def make_command(name: str) -> click.Command:
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
     made = click.Command(name, params=[*OWN_OPTIONS[name], *SOURCE], callback=callback)
     translate_help(made)
-    made.help = f"{tell(ABOUT[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
+    made.help = f"{tell(ABOUT_ANALYSES[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
     return made
 
 

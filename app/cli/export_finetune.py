@@ -39,7 +39,7 @@ from saiten_server.stats.observations import Observations
 from saiten_server.stats.reading import ObservationReader
 from saiten_server.stats.record_columns import read_name
 
-SHARE = 0.1
+VALIDATION_SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it
 TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -75,7 +75,7 @@ TARGET = click.Path(dir_okay=False, path_type=Path)
     "--validation-share",
     metavar="SHARE",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help=f"How much of the responses to hold out ({SHARE}).",
+    help=f"How much of the responses to hold out ({VALIDATION_SHARE}).",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Draws what is held out.")
 @click.option("--output", metavar="FILE|-", default="-", help="Where the lines to train on go (standard output).")
@@ -122,7 +122,7 @@ def command(
                 made=describe_left_out(made, matching),
             )
         )
-    held = () if validation is None else choose_held(candidates, made, validation_share or SHARE, seed)
+    held = () if validation is None else choose_held(candidates, made, validation_share or VALIDATION_SHARE, seed)
     write_training_lines(output, (one.line for one in made.conversations if one.candidate not in held))
     if validation is not None:
         write_training_lines(validation, (one.line for one in made.conversations if one.candidate in held))

@@ -509,7 +509,7 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
     return Study(ItemFile(batch_id, items, options), rated=batch)
 
 
-ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")
+ASKED_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")
 
 
 async def read_request(service: Connection, row: ResultRow) -> dict[str, Any]:
@@ -520,4 +520,4 @@ async def read_request(service: Connection, row: ResultRow) -> dict[str, Any]:
         raise InvalidItems(
             tell("the texts of {item} are no longer kept, so no other judge can be asked", item=row.item)
         )
-    return {name: asked[name] for name in ITEM_FIELDS if asked.get(name)}
+    return {name: asked[name] for name in ASKED_FIELDS if asked.get(name)}

@@ -49,7 +49,7 @@ MOST_PRINTED_PAIRS = 30
 """Rows of pairs of systems that are printed; more of them say less than the JSON does."""
 MOST_IN_SQUARE = 40
 """Aspects up to which their correlations are printed."""
-MOST_PLACES = 12
+MOST_PLACES_LISTED = 12
 """The most names in one note; of further ones only the number is shown."""
 
 MOST_CONFUSIONS = 12
@@ -603,8 +603,8 @@ def tell_of(names: str, places: str) -> str:
 
 def listing(names: Sequence[str]) -> str:
     """`a, b`; of many the first ones and how many more."""
-    more = len(names) - MOST_PLACES
-    return ", ".join(names[:MOST_PLACES]) + (tell(" and {more} more", more=more) if more > 0 else "")
+    more = len(names) - MOST_PLACES_LISTED
+    return ", ".join(names[:MOST_PLACES_LISTED]) + (tell(" and {more} more", more=more) if more > 0 else "")
 
 
 def worded(name: str) -> str:

@@ -21,9 +21,10 @@ FEWEST_ITEMS = 20
 """Fewer show almost nothing: at n = 19 a Spearman of 0.45 is still within chance."""
 
 STRONG = 0.3
-"""The correlation that a judge must lie above to be validated, or above `SHARE` of the raters' own, if that is less."""
+"""The correlation that a judge must lie above to be validated, or above `SHARE_OF_RATERS` of the raters' own, if that
+is less."""
 
-SHARE = 0.5
+SHARE_OF_RATERS = 0.5
 
 ValidationState = Literal["validated", "follows", "not-shown", "unknown"]
 
@@ -88,7 +89,7 @@ class AspectValidation(Value):
         if self.n < FEWEST_ITEMS or low is None or low <= 0:
             return "not-shown"
         agreement = self.ceiling_spearman
-        enough = STRONG if agreement is None or agreement <= 0 else min(STRONG, SHARE * agreement)
+        enough = STRONG if agreement is None or agreement <= 0 else min(STRONG, SHARE_OF_RATERS * agreement)
         return "validated" if low > enough else "follows"
 
 

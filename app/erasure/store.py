@@ -92,7 +92,7 @@ EXPIRED_JSON = EXPIRED.model_dump_json()
 ERASED_REQUEST = redaction.erased_candidate().model_dump_json()
 """What stands in `batch_items.request` for an erased candidate."""
 
-BLANK = {
+ERASED_RESULT = {
     "record": "",
     "status": ERASED_MEASURES.status,
     "signature": "",
@@ -364,7 +364,7 @@ async def blank_results(
         await connection.execute(delete(t.provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
     if had:
         await connection.execute(
-            update(t.evaluations).where(result.id == bindparam("this")).values(BLANK),
+            update(t.evaluations).where(result.id == bindparam("this")).values(ERASED_RESULT),
             [{"this": one.id} for one in had.values()],
         )
     fresh = [
@@ -376,7 +376,7 @@ async def blank_results(
     if rows:
         await connection.execute(insert(t.evaluations), rows)
     locked = read_account(row)
-    locked.account.stored_bytes += sum(map(measure_result, [*rows, *[BLANK] * len(had)]))
+    locked.account.stored_bytes += sum(map(measure_result, [*rows, *[ERASED_RESULT] * len(had)]))
     locked.account.stored_bytes -= sum(one.size for one in had.values())
     locked.account.stored_bytes += sum(
         measure_candidate(ERASED_REQUEST) - measure_candidate(one.request) for one in gone

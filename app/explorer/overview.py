@@ -30,7 +30,7 @@ Matrices = Mapping[str, SystemMatrix]
 MOST_OVERVIEW_BATCHES = 20
 MOST_RESULTS = 200_000  # of all batches together: their scores are in memory at a time
 MOST_MATRIX_SYSTEMS = 40  # systems of a matrix that is still readable
-MOST_PAIRED = 500_000  # pairs of values, over all pairs of systems: half a minute
+MOST_PAIRED_VALUES = 500_000  # pairs of values, over all pairs of systems: half a minute
 ALPHA = 0.01
 """Of the hierarchy, as in the paper."""
 
@@ -200,7 +200,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
 
     refuse_wide(len(observations.ratings), observations.units)
     systems, pairs = observations.systems, [*combinations(range(len(observations.systems)), 2)]
-    if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED:
+    if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED_VALUES:
         raise InvalidRequest(Message("pairs-values-most", many=len(pairs)))
     runs = split_systems(observations, aspects)
     cells: dict[str, dict[tuple[int, int], SystemCell]] = {name: {} for name in observations.ratings}
@@ -208,7 +208,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
         found = compare(runs[first], runs[second], alpha=ALPHA_OF_RUNS, allow_signature_mismatch=True)
         blended = {name + BLENDED: one for name, one in found.blended.items()}
         for name, one in {**found.aspects, **found.composites, **blended}.items():
-            ours, theirs = OUTCOMES[one.verdict]
+            ours, theirs = SYSTEM_OUTCOMES[one.verdict]
             cells[name][first, second] = SystemCell(outcome=theirs, p=one.p_adjusted)
             cells[name][second, first] = SystemCell(outcome=ours, p=one.p_adjusted)
     held = {
@@ -225,7 +225,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
     }
 
 
-OUTCOMES: Mapping[ComparisonVerdict, tuple[SystemOutcome, SystemOutcome]] = {
+SYSTEM_OUTCOMES: Mapping[ComparisonVerdict, tuple[SystemOutcome, SystemOutcome]] = {
     "better": ("better", "worse"),
     "worse": ("worse", "better"),
     "inconclusive": ("none", "none"),

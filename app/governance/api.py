@@ -22,16 +22,13 @@ from saiten_server.governance.policies import PolicyService
 from saiten_server.platform.flow_state import find_pause
 from saiten_server.platform.web import problems
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Administering, Serving, link_next, refuse_other_queries
+from saiten_server.platform.web.dependencies import MOST_CURSOR, Administering, Serving, link_next, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, answers, form, reads
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.providers.registry import is_baseline
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
-
-
-MOST_NUMBER = 2**53
 
 
 class AuditPage(BaseModel):
@@ -50,7 +47,7 @@ async def list_audit_events(
     container: Serving,
     *,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="`next` of the page before")] = None,
+    before: Annotated[int | None, Query(ge=1, le=MOST_CURSOR, description="`next` of the page before")] = None,
 ) -> Response:
     """What administrators did in the key's project, newest first: keys, policies, erasures, refused attempts.
 

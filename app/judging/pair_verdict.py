@@ -31,7 +31,7 @@ from saiten_server.judging.verdict import (
     uncover,
 )
 
-WORD = r"「[ \t\u3000]*+(?P<value>[A-Za-z]{1,8})[ \t\u3000]*+」"
+QUOTED_WORD = r"「[ \t\u3000]*+(?P<value>[A-Za-z]{1,8})[ \t\u3000]*+」"
 WrittenWords = Mapping[str, tuple[str, tuple[int, int]]]
 """By aspect the word as it is written, and its span in the verdict."""
 
@@ -116,7 +116,7 @@ def read_text_words(verdict: str, aspects: tuple[Aspect, ...], language: str) ->
     """The words of a reply in the text format, one aspect after the other, each once. Raises Malformed."""
     # Longest first: a name may begin with another.
     names = sorted((re.escape(aspect.name[language]) for aspect in aspects), key=len, reverse=True)
-    entry = re.compile(f"(?P<name>{'|'.join(names)}){COLON}{WORD}")
+    entry = re.compile(f"(?P<name>{'|'.join(names)}){COLON}{QUOTED_WORD}")
     ids = {aspect.name[language]: aspect.id for aspect in aspects}
     words: dict[str, tuple[str, tuple[int, int]]] = {}
     place = match_end(VERDICT_SPACE, verdict, 0)

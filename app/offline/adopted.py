@@ -180,18 +180,20 @@ def make_candidate(row: AdoptedRow, number: int) -> Candidate:
     faulty = read_faulty(row, number)
     if faulty is None:
         return Candidate.model_construct(context=(), response=DROPPED, metadata=metadata, dialogue=dialogue)
-    said = [Utterance.model_construct(speaker=role, text=DROPPED) for _ in range(faulty.system_turns) for role in ROLES]
+    said = [
+        Utterance.model_construct(speaker=role, text=DROPPED) for _ in range(faulty.system_turns) for role in TURN_ROLES
+    ]
     return Candidate.model_construct(
         context=tuple(said[:-1]),
         response=DROPPED,
         speaker="system",
-        roles=ROLES * faulty.system_turns,
+        roles=TURN_ROLES * faulty.system_turns,
         metadata=metadata,
         dialogue=dialogue,
     )
 
 
-ROLES: tuple[Role, ...] = ("user", "system")
+TURN_ROLES: tuple[Role, ...] = ("user", "system")
 
 
 def make_evaluation(

@@ -28,8 +28,8 @@ from saiten_server.runs.clusters import name_found
 MOST_MEMORY = 4 << 30
 """Of memory: damaged or hostile files state sizes that no one has."""
 
-FRAME_ROWS = 500
-SAID = ("context", "response", "turns", "persona", "goal", "findings", "reason")
+ROWS_IN_MEMORY = 500
+UNREAD_COLUMNS = ("context", "response", "turns", "persona", "goal", "findings", "reason")
 """Columns of texts, which stay where they are."""
 
 
@@ -108,7 +108,9 @@ def choose_columns(files: FrameFiles) -> list[str]:
     """What is read: all columns of results but the texts."""
     known = {one.name for one in RESULT_COLUMNS}
     return sorted(
-        name for name in files.columns if name in known or (name.partition(".")[0] not in SAID and "." in name)
+        name
+        for name in files.columns
+        if name in known or (name.partition(".")[0] not in UNREAD_COLUMNS and "." in name)
     )
 
 
@@ -120,7 +122,7 @@ def read_frame_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any
         for group in range(part.footer.num_row_groups):
             with named(part.name, group):
                 there = [name for name in names if name in part.leaves]
-                for batch in file.iter_batches(FRAME_ROWS, row_groups=[group], columns=there):
+                for batch in file.iter_batches(ROWS_IN_MEMORY, row_groups=[group], columns=there):
                     yield from batch.to_pylist()
 
 

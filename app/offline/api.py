@@ -39,7 +39,7 @@ BODY = {
         "example": "PAR1…PAR1",
     },
 }
-LOCATION = header("the batch's address", required=True)
+BATCH_LOCATION = header("the batch's address", required=True)
 
 
 @router.post(
@@ -47,8 +47,12 @@ LOCATION = header("the batch's address", required=True)
     status_code=201,
     summary="Adopt a run that was scored elsewhere",
     responses={
-        200: {"model": Batch, "description": "These results are a run already", "headers": {"Location": LOCATION}},
-        201: {"model": Batch, "headers": {"Location": LOCATION}},
+        200: {
+            "model": Batch,
+            "description": "These results are a run already",
+            "headers": {"Location": BATCH_LOCATION},
+        },
+        201: {"model": Batch, "headers": {"Location": BATCH_LOCATION}},
         **PROBLEMS,
     },
     openapi_extra=reads(BODY, repeatable=True),

@@ -15,8 +15,8 @@ from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.core.rubric import Unit
 from saiten_server.offline.rows import TABLE_ROWS, find_columns
 
-PARQUET = (".parquet", ".pq")
-NDJSON = (".ndjson", ".jsonl")
+PARQUET_ENDINGS = (".parquet", ".pq")
+NDJSON_ENDINGS = (".ndjson", ".jsonl")
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 BLOCK_BYTES = 32 << 20
 LONGEST_LINE = 64 << 20
@@ -97,7 +97,9 @@ class InputFile:
         files = sorted(one for one in found if is_input(one) and not is_hidden(one.removeprefix(root)))
         if not files:
             raise InvalidRequest(
-                Message("offline-no-files", url=show_path(self.url), endings=", ".join(PARQUET + NDJSON))
+                Message(
+                    "offline-no-files", url=show_path(self.url), endings=", ".join(PARQUET_ENDINGS + NDJSON_ENDINGS)
+                )
             )
         return files
 
@@ -112,7 +114,7 @@ class InputFile:
 
     def _open_blocks(self, path: str) -> list[Block]:
         filesystem, _ = open_filesystem(self.url)
-        if path.endswith(PARQUET):
+        if path.endswith(PARQUET_ENDINGS):
             import pyarrow.parquet as pq
 
             with filesystem.open(path, "rb") as file:
@@ -235,7 +237,7 @@ def show_path(path: str) -> str:
 def is_input(path: str) -> bool:
     """Whether a file is read, by its name."""
     bare = next((path.removesuffix(ending) for ending in PACKED if path.endswith(ending)), path)
-    return path.endswith(PARQUET) or bare.endswith(NDJSON)
+    return path.endswith(PARQUET_ENDINGS) or bare.endswith(NDJSON_ENDINGS)
 
 
 def is_hidden(path: str) -> bool:

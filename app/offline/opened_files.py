@@ -18,7 +18,7 @@ from saiten.core.plain_text import clip, printable
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import RUBRIC_PATTERN
 from saiten_server.offline.columns import ASPECT, COMPOSITE, REQUIRED, RESULT_COLUMNS
-from saiten_server.offline.frame_files import ABOUT, require_arrow
+from saiten_server.offline.frame_files import METADATA_KEY, require_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -222,7 +222,7 @@ def read_rubric(schema: pa.Schema) -> str | None:
     import re
 
     try:
-        about = json.loads((schema.metadata or {}).get(ABOUT, b"{}"))
+        about = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     except ValueError:
         return None
     name = about.get("rubric") if isinstance(about, dict) else None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError, StoreError, StoreFull
-from saiten_server.offline.frame_files import ABOUT
+from saiten_server.offline.frame_files import METADATA_KEY
 from saiten_server.offline.inputs import FOOTERS_AT_ONCE, is_hidden, name_error, open_filesystem
 from saiten_server.runs.intake import FULL
 
@@ -139,7 +139,7 @@ class Output:
 
         with self._reading(path), self._filesystem.open(path, "rb") as opened:
             file = pq.ParquetFile(opened)
-            about = json.loads((file.schema_arrow.metadata or {}).get(ABOUT, b"{}"))
+            about = json.loads((file.schema_arrow.metadata or {}).get(METADATA_KEY, b"{}"))
             if about.get("digest") != self._rubric.digest:
                 raise StoreError(
                     Message("offline-part-other-rubric", name=path, rubric=str(about.get("rubric", "-"))[:64])

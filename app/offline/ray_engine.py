@@ -36,7 +36,7 @@ SHARD_ROWS = 2_000
 """Rows that a process is given at once, if a row group has no more."""
 
 SHARDS_A_PROCESS = 4
-CONNECT_SECONDS = 10.0
+RAY_CONNECT_SECONDS = 10.0
 
 
 class RunLedger:
@@ -296,7 +296,7 @@ def require_reachable(address: str | None) -> None:
     if not separator or not port.isdigit():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), RAY_CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise SaitenError(Message("offline-engine-failed", reason=f"{address}: {name_error(error)}")) from error
 

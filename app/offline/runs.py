@@ -17,7 +17,7 @@ from saiten_server.comparison.runs import count_rules, list_best, scales_of
 from saiten_server.comparison.values import ComparedRun, GateReport
 from saiten_server.core.batch import Batch, Counts
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
-from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.evaluation import RESULT_STATUSES, JudgeOptions
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import InvalidDocument, clip
 from saiten_server.offline.frame_reading import FileRun, read_run
@@ -27,7 +27,6 @@ from saiten_server.runs.summary import Summary
 from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Observations, number_first
 
-RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_ID = 64
 
 

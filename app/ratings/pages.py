@@ -64,7 +64,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
             if field_name in WRONG_CHOICE:
                 faults[field_name] = describe_fault(field_name, request.app.state.limits)
                 return await show_list(request, container, project, given, faults)
-            faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
+            faults["run"] = RatingFault(next(message for kind, message in RUN_REFUSALS if isinstance(error, kind)), {})
         else:
             return redirect(f"/rate/{opened.id}")
     return await show_list(request, container, project, given, faults)
@@ -148,7 +148,7 @@ async def show_list(
         rubrics=rubrics_of_runs(container, offered),
         system_of=system_of,
         build_of=build_of,
-        given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
+        given={name: given[name] or default for name, default in DEFAULT_FIELDS.items()} if not faults else given,
         is_asked=bool(given["run"] or faults),
         is_comparing=pairs is not None,
         faults=faults,
@@ -180,12 +180,12 @@ BOUNDS = {
 }
 """The domain's bounds, shown beside the fields."""
 
-DEFAULTS = {"run": ""} | {
+DEFAULT_FIELDS = {"run": ""} | {
     name: str(info.default) if isinstance(info.default, int) else "" for name, info in RoundOptions.model_fields.items()
 }
 """The form's initial values."""
 
-REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
+RUN_REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (NotFound, mark("There is no such run in this project.")),
     (UnknownRubric, mark("This run's rubric is no longer installed, so its responses cannot be rated.")),
     (InvalidRequest, mark("No response in this run has been scored, so there is nothing to rate.")),

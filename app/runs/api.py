@@ -38,7 +38,7 @@ from saiten_server.platform.web.dependencies import (
     tell_page,
     tell_value,
 )
-from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
+from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
 from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
@@ -59,25 +59,25 @@ class BatchRequest(BatchOptions):
 
 
 METADATA_EXAMPLE = {"system": "bot-a", "build": "1a2b3c"}
-OPTIONS = {"name": "nightly", "rubric": "ja-dialogue", "budget_usd": 2.5, "metadata": METADATA_EXAMPLE}
-CONTEXT = EXAMPLE["context"]
+BATCH_EXAMPLE = {"name": "nightly", "rubric": "ja-dialogue", "budget_usd": 2.5, "metadata": METADATA_EXAMPLE}
+CONTEXT = EVALUATION_EXAMPLE["context"]
 ITEMS = [
-    {"id": "sea-1", "context": CONTEXT, "response": EXAMPLE["response"], "dialogue": "sea"},
+    {"id": "sea-1", "context": CONTEXT, "response": EVALUATION_EXAMPLE["response"], "dialogue": "sea"},
     {"id": "sea-2", "context": CONTEXT, "responses": ["泳ぎましたか？", "そうですか。"]},
 ]
 
 BATCH_BODY = {
-    JSON: form(BatchRequest, {**OPTIONS, "items": ITEMS}),
+    JSON: form(BatchRequest, {**BATCH_EXAMPLE, "items": ITEMS}),
     NDJSON: lines(
         (BatchItem, BatchConversation),
         "the first line holds the options (`BatchRequest` without `items`), every further line an item (`BatchItem`), "
         "or every one a conversation (`BatchConversation`)",
-        OPTIONS,
+        BATCH_EXAMPLE,
         *ITEMS,
     ),
 }
 
-LOCATION = header("the batch's address", required=True)
+BATCH_LOCATION = header("the batch's address", required=True)
 
 BATCH_STATUS = header(
     "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
@@ -163,7 +163,7 @@ class BatchPage(BaseModel):
     "",
     status_code=202,
     summary="Score many responses",
-    responses={202: {"model": Batch, "headers": {"Location": LOCATION}}, **PROBLEMS},
+    responses={202: {"model": Batch, "headers": {"Location": BATCH_LOCATION}}, **PROBLEMS},
     openapi_extra=reads(BATCH_BODY, repeatable=True),
 )
 async def create_batch(request: Request, container: Serving) -> Response:

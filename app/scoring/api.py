@@ -40,7 +40,7 @@ from saiten_server.platform.web.dependencies import (
     tell_stored,
     write_cursor,
 )
-from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
+from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, LINK, PROBLEMS, form, reads
 from saiten_server.platform.web.problems import language_of
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.conversation import evaluate_conversation
@@ -81,7 +81,7 @@ class ReadEvaluation(Evaluation):
     "",
     summary="Score one response",
     responses={200: {"model": Evaluation}, **PROBLEMS},
-    openapi_extra=reads({JSON: form(EvaluationRequest, EXAMPLE)}, repeatable=True),
+    openapi_extra=reads({JSON: form(EvaluationRequest, EVALUATION_EXAMPLE)}, repeatable=True),
     dependencies=[Depends(require_place)],
 )
 async def create_evaluation(

@@ -282,7 +282,7 @@ def render_attempt(
         draft=draft,
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
-        examples=[language for language in EXAMPLES if language in languages],
+        examples=[language for language in DIALOGUE_EXAMPLES if language in languages],
         paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
@@ -316,7 +316,7 @@ EMPTY_ROWS = 3
 
 USUAL_SPEAKERS = ("A", "B")
 
-EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
+DIALOGUE_EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
     "ja": (
         (
             ("A", "最近、朝ごはんをちゃんと作るようにしてるんです。"),
@@ -441,10 +441,10 @@ def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Attempt
     """An empty form, or one with an example in that language and a rubric for it."""
     known = {each.id: each for each in rubrics}
     chosen = known.get(rubric) or known.get("ja-dialogue") or next(iter(rubrics), None)
-    if example in EXAMPLES:
+    if example in DIALOGUE_EXAMPLES:
         if chosen is None or chosen.source_language != example:
             chosen = next((each for each in rubrics if each.source_language == example), chosen)
-        context, response = EXAMPLES[example]
+        context, response = DIALOGUE_EXAMPLES[example]
         return AttemptDraft(rubric=chosen.id if chosen else "", context=context, response=response)
     empty = tuple((USUAL_SPEAKERS[number % 2], "") for number in range(EMPTY_ROWS))
     return AttemptDraft(rubric=chosen.id if chosen else "", context=empty)

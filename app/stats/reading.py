@@ -54,10 +54,10 @@ Read = TypeVar("Read")
 NUMBER_TYPES = {float, int}
 PLAIN_FIELDS = {*NAME_FIELDS, *ITEM_NUMBERS}
 
-MOST_LINE = 2**20
+MOST_LINE_BYTES = 2**20
 """Bytes of a line, that is of one record."""
 
-LONG_LINE = Message("line-bytes-most", most=MOST_LINE)
+LONG_LINE = Message("line-bytes-most", most=MOST_LINE_BYTES)
 ONE_BY_ONE = Message("read-one-by-one")
 
 MOST_LABELS = 10_000
@@ -526,12 +526,12 @@ def split_lines(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     left, wanted = iter(lines), ROWS_AT_ONCE
     while batch := [*islice(left, wanted)]:
         yield batch
-        wanted = min(ROWS_AT_ONCE, 1 + MOST_LINE // max(map(len, batch), default=1))
+        wanted = min(ROWS_AT_ONCE, 1 + MOST_LINE_BYTES // max(map(len, batch), default=1))
 
 
 def add_line(line: bytes, number: int, reader: RecordReader[Any]) -> None:
     """Takes a line, or notes why it cannot; a strict reading words every fault. Raises InvalidLines."""
-    if len(line) > MOST_LINE:
+    if len(line) > MOST_LINE_BYTES:
         reader.refuse(number, LONG_LINE)
         return
     for record in read_quickly([line]) or ():
@@ -547,7 +547,7 @@ def add_line(line: bytes, number: int, reader: RecordReader[Any]) -> None:
 
 def read_quickly(lines: Sequence[bytes]) -> list[Any] | None:
     """The records of lines that have nothing unusual, in a fifth of the time of a strict reading; None for others."""
-    if max(map(len, lines)) > MOST_LINE:
+    if max(map(len, lines)) > MOST_LINE_BYTES:
         return None
     try:
         records = [from_json(line, allow_inf_nan=False) for line in lines]
@@ -635,7 +635,7 @@ def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, Message]]) -> I
     """The lines as text, up to the first that is too long or not UTF-8, since none after it will be either; what is
     wrong with it is added to `broken`."""
     for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE:
+        if len(line) > MOST_LINE_BYTES:
             broken.append((number, LONG_LINE))
             return
         try:

@@ -31,8 +31,8 @@ SEPARATORS = (
     | dict.fromkeys(map(ord, "\t\xa0\xad\u2002\u2003\u2009\u200b\u200c\u200d\u202f\u2060\ufeff"), " ")
 )
 
-LABEL = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
-HOST = rf"(?:[{LABEL}](?:[{LABEL}-]{{0,61}}[{LABEL}])?\.){{1,8}}[A-Za-z]{{2,24}}"
+HOST_CHARACTERS = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
+HOST = rf"(?:[{HOST_CHARACTERS}](?:[{HOST_CHARACTERS}-]{{0,61}}[{HOST_CHARACTERS}])?\.){{1,8}}[A-Za-z]{{2,24}}"
 AT = r"(?: ?@ ?| ?[(\[]at[)\]] ?)"
 EMAIL = re.compile(rf"(?<![A-Za-z0-9._%+-])[A-Za-z0-9_%+-][A-Za-z0-9._%+'-]{{0,63}}{AT}{HOST}(?![A-Za-z0-9])", re.ASCII)
 GAP = r"[-.\ _/~()]{1,4}"

@@ -36,7 +36,7 @@ FIRST_PAUSE_SECONDS = 0.5
 MOST_REPLY_BYTES = 1 << 20
 """A longer reply is not read to its end."""
 
-MOST_CHARACTERS = 8000
+MOST_REPLY_CHARACTERS = 8000
 """What the service takes for a response."""
 
 BOT_STOP_SECONDS = 2.0
@@ -199,13 +199,13 @@ def check_reply(text: str) -> str:
         raise BotFailed("reply-invalid", tell("the reply holds a character that is no text ({name})", name=character))
     if BLANK.fullmatch(text):
         raise BotFailed("reply-empty", tell("the reply is empty"))
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_REPLY_CHARACTERS:
         raise BotFailed(
             "reply-too-long",
             tell(
                 "the reply has {count:,} characters; at most {maximum:,} are scored",
                 count=len(text),
-                maximum=MOST_CHARACTERS,
+                maximum=MOST_REPLY_CHARACTERS,
             ),
         )
     return text

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from saiten.core.figures import write_figure
 
 MOST_ROWS = 30
-MOST_CHARACTERS = 200
+MOST_CELL_CHARACTERS = 200
 
 TableRow = Sequence[str | None]
 
@@ -70,7 +70,7 @@ def write_cell(value: Any) -> str | None:
         return write_figure(value)
     if isinstance(value, str | int | datetime):
         text = str(value)
-        return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+        return text if len(text) <= MOST_CELL_CHARACTERS else f"{text[: MOST_CELL_CHARACTERS - 1]}…"
     if isinstance(value, tuple) and 0 < len(value) <= 4 and all(isinstance(one, int | float) for one in value):
         return f"[{', '.join(map(str, map(write_cell, value)))}]"
     return None

@@ -81,7 +81,7 @@ def test_an_interval_is_repeatable_and_larger_data_get_fewer_resamples(monkeypat
     found = fit_blend(blended(60, 5), "relevance", seed=1)
     assert found == fit_blend(blended(60, 5), "relevance", seed=1)
     assert found.resamples == 500
-    monkeypatch.setattr(fitting, "DRAWS", 60 * 200)
+    monkeypatch.setattr(fitting, "MOST_DRAWN_VALUES", 60 * 200)
     assert fit_blend(blended(60, 5), "relevance").resamples == 200
 
 

@@ -53,7 +53,7 @@ def place_figures(results: Sequence[ResultFigures], entries: Sequence[Entry] | N
     places = entries or [Entry(position=at, item=str(at), candidate=None) for at in range(len(results))]
     measures = extend_measures((), results)
     sources = frames.list_sources()
-    names = (*sources, *frames.LABELLED, *frames.OTHERS, *VALUE_COLUMNS[: len(measures)])
+    names = (*sources, *frames.LABELLED, *frames.SPARSE_COLUMNS, *VALUE_COLUMNS[: len(measures)])
     rows = []
     for figures, entry in zip(results, places, strict=True):
         columns = describe_figures(figures, measures, len(measures))

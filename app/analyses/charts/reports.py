@@ -333,7 +333,7 @@ def describe_change(one: reports.Dependency) -> str:
 
 def draw_systems(columns: Mapping[str, Floats], observations: Observations, labels: Labels) -> list[Spec]:
     """A chart per aspect with a row per system, in the same order everywhere, the best on average first."""
-    best = order_systems(columns, observations)
+    best = sort_systems(columns, observations)
     charts = []
     for name, column in columns.items():
         rows = [
@@ -346,7 +346,7 @@ def draw_systems(columns: Mapping[str, Floats], observations: Observations, labe
     return charts
 
 
-def order_systems(columns: Mapping[str, Floats], observations: Observations) -> list[int]:
+def sort_systems(columns: Mapping[str, Floats], observations: Observations) -> list[int]:
     """The systems by their mean over the aspects, each aspect in units of its own spread; without values last."""
     totals = np.full((len(observations.systems), len(columns)), np.nan)
     for place, column in enumerate(columns.values()):

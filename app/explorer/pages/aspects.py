@@ -42,7 +42,7 @@ MOST_RUNS_LISTED = 100
 MOST_ASKED = 40
 """Most runs that an address may name; more than can be analysed together."""
 
-LEVELS = {"0.01": 0.01, "0.05": 0.05}
+ALPHA_LEVELS = {"0.01": 0.01, "0.05": 0.05}
 ASPECT_VALUES = ("judge", "ratings")
 MOST_PARAMETER_CHARACTERS = 100
 
@@ -58,13 +58,13 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
     if choice is None:
         return render(request, "aspects.html", state="empty")
     level = given.get("alpha", "")
-    level = level if level in LEVELS else next(iter(LEVELS))
+    level = level if level in ALPHA_LEVELS else next(iter(ALPHA_LEVELS))
     values = "ratings" if given.get("values") == "ratings" else "judge"
     rubric = find_rubric(container, choice.rubric)
     found: dict[str, Any] = {"state": "gone"}
     if rubric is not None:
         found = await gather_aspects(
-            container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values
+            container, project, speech_of(request), choice, rubric, alpha=ALPHA_LEVELS[level], values=values
         )
     ids = [run.id for run in choice.chosen]
 
@@ -79,7 +79,7 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
         ids=ids,
         rubric=rubric,
         level=level,
-        levels=tuple(LEVELS),
+        levels=tuple(ALPHA_LEVELS),
         values=values,
         address=address,
         system_of=system_of,

@@ -10,12 +10,12 @@ from typing import Any, cast, get_args
 from starlette.datastructures import QueryParams
 
 from saiten_server.core.conversation import FINDING
+from saiten_server.core.evaluation import RESULT_STATUSES
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import query
 from saiten_server.runs.result import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
 from saiten_server.runs.summary import BLENDED, SYSTEM
 
-RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_QUERY_CHARACTERS = 200
 MOST_VALUE = 1e15
 LARGEST_NUMBER = 10_000_000

@@ -54,7 +54,7 @@ async def give_verdict(
     page = {
         "baseline": both[0],
         "candidate": both[1],
-        "called": name_runs(*both),
+        "called": name_two_runs(*both),
         "judges_of": lambda batch: run_names.judges_of(container, batch),
     }
     kept, names = await find_kept_gate(container, project, state, both), name_measures(rubric, speech)
@@ -123,7 +123,7 @@ async def make_report(
     drawn: Mapping[str, Measure | CorrectedMeasure | None] = {row.id: row.measure for row in tables["aspects"]}
     if state.figures == "corrected":
         drawn = {name: found.corrected.get(name) for name in drawn}
-    chart = await paint(container, speech, build_chart(tables["aspects"], drawn, name_runs(*both), speech))
+    chart = await paint(container, speech, build_chart(tables["aspects"], drawn, name_two_runs(*both), speech))
     return {
         "comparison": gate.comparison,
         "gate": gate,
@@ -212,7 +212,7 @@ def list_names(rows: Sequence[MeasureRow], verdict: ComparisonVerdict, speech: S
     return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED_ASPECTS + 1)
 
 
-def name_runs(baseline: Batch, candidate: Batch) -> dict[str, str]:
+def name_two_runs(baseline: Batch, candidate: Batch) -> dict[str, str]:
     """Both runs in as few words as tell them apart: by their builds, else by systems, names, times or at last
     the letters that the page gives them."""
     both = {"baseline": baseline, "candidate": candidate}

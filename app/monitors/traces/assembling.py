@@ -23,7 +23,7 @@ USER, ASSISTANT = "user", "assistant"
 AHEAD_NANOSECONDS = 3_600 * 10**9
 """A clock that is further ahead is not believed: what it timed counts as said when it arrived."""
 
-ROLES: Mapping[str, Role] = {"u": "user", "s": "system"}
+ROLE_LETTERS: Mapping[str, Role] = {"u": "user", "s": "system"}
 
 TRACE_KEY, SPAN_KEY = 32, 48
 """Characters of a trace's and a span's id; a log record's key is longer."""
@@ -145,7 +145,9 @@ def make_span(row: StoredSpan, said: Mapping[str, Any]) -> Told:
 
 def add_said(one: Told, said: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     """Adds what a row says, unless the span says it already: spans and log records may hold the same."""
-    asked = [TracedText(ROLES[each[0]], text) for each in said.get("q", ()) if (text := resolve_text(each, texts))]
+    asked = [
+        TracedText(ROLE_LETTERS[each[0]], text) for each in said.get("q", ()) if (text := resolve_text(each, texts))
+    ]
     answers = [text for each in said.get("a", ()) if (text := resolve_text(each, texts))]
     one.said += asked if not one.said or not set(asked) <= set(one.said) else []
     one.answers += [text for text in answers if text not in one.answers]

@@ -76,7 +76,7 @@ def walk(body: memoryview, steps: Steps) -> Iterator[tuple[dict[str, Any], str, 
         inner = list(read_fields(outer, steps))
         resource = parse_field(Resource, next((part for field_number, part in inner if field_number == 1), None))
         try:
-            about = read_attributes(resource.attributes)
+            about = read_key_values(resource.attributes)
         except Rejected:
             raise BodyDamaged(Message("traces-protobuf-damaged")) from None
         for scoped in (part for field_number, part in inner if field_number == 2):
@@ -160,8 +160,8 @@ def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: Wire
         span.start_time_unix_nano,
         span.end_time_unix_nano,
         span.status.code == Status.STATUS_CODE_ERROR,
-        read_attributes(span.attributes),
-        [SpanEvent(event.name, read_attributes(event.attributes)) for event in span.events],
+        read_key_values(span.attributes),
+        [SpanEvent(event.name, read_key_values(event.attributes)) for event in span.events],
         resource,
         scope,
     )
@@ -172,12 +172,12 @@ def read_log(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireL
     log = parse_part(LogRecord, body)
     refuse_attributes(len(log.attributes), limits)
     at = log.time_unix_nano or log.observed_time_unix_nano
-    said = {**read_attributes(log.attributes), **({"body": read_value(log.body)} if log.HasField("body") else {})}
+    said = {**read_key_values(log.attributes), **({"body": read_value(log.body)} if log.HasField("body") else {})}
     name = log.event_name or str(said.get("event.name", ""))
     return make_log((log.trace_id.hex(), log.span_id.hex()), name, at, said, resource=resource, scope=scope)
 
 
-def read_attributes(pairs: Sequence[KeyValue]) -> dict[str, Any]:
+def read_key_values(pairs: Sequence[KeyValue]) -> dict[str, Any]:
     """Attributes by name."""
     return {pair.key: read_value(pair.value) for pair in pairs}
 

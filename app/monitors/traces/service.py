@@ -45,7 +45,7 @@ PACKED_TIMES = 8
 BUSY_SECONDS = 2.0
 """When to come again."""
 
-CLOSE_SECONDS = 2.0
+CLOSING_SECONDS = 2.0
 EXPIRE_SECONDS = 600.0
 """Between two looks for conversations that are to be closed, and for those that are to go."""
 
@@ -205,7 +205,7 @@ class TraceUpkeep:
         while True:
             with surviving(logger, "conversations"):
                 await self.sweep()
-            await self._sleep(CLOSE_SECONDS)
+            await self._sleep(CLOSING_SECONDS)
 
     async def sweep(self) -> int:
         """Closes what is due; now and then removes what is old. Returns how many were closed."""

@@ -17,7 +17,7 @@ from saiten.core.plain_text import printable
 INK, INK_SOFT, LINE, SURFACE = "var(--ink)", "var(--ink-soft)", "var(--line)", "var(--surface)"
 GOOD, BAD, NEUTRAL = "var(--good)", "var(--bad)", "var(--neutral)"
 SERIES = tuple(f"var(--chart-{number})" for number in range(1, 7))
-LEVELS = tuple(f"var(--level-{number})" for number in range(1, 6))
+LEVEL_COLOURS = tuple(f"var(--level-{number})" for number in range(1, 6))
 """From the worst level to the best: orange, grey in the middle, blue."""
 
 LIGHT = {

@@ -155,6 +155,10 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
 ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 
 
+MOST_CURSOR = 2**53
+"""The largest number that a page may begin at: those who read JSON as JavaScript does lose digits of larger ones."""
+
+
 def write_cursor(created_at: datetime, last_id: str) -> str:
     """The cursor of the page after the one that ends with what was created then under this id."""
     written = f"{created_at.isoformat()}|{last_id}"

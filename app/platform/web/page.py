@@ -383,7 +383,7 @@ async def read_asset(request: Request, version: str, name: str) -> Response:
     return Response(found, headers={"Cache-Control": caching}, media_type=TYPES[name.rpartition(".")[2]])
 
 
-FORM = "application/x-www-form-urlencoded"
+FORM_TYPE = "application/x-www-form-urlencoded"
 FORM_BYTES = 1024 * 1024
 OPEN_BYTES = 64 * 1024
 """Of forms that anyone may send, with or without a key."""
@@ -414,7 +414,7 @@ class Form:
 async def read_form(request: Request, most: int = FORM_BYTES) -> Form:
     """The form in the body. Raises RequestRefused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
     require_same_origin(request)
-    require_media_type(request.headers, FORM)
+    require_media_type(request.headers, FORM_TYPE)
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     try:
         # To decode a megabyte takes a third of a second.

@@ -329,14 +329,14 @@ def read_shown(row: Row[Any]) -> ShownPair:
         cluster=row.cluster or row.dialogue or item,
         first=first,
         second=second,
-        choice=OTHER.get(row.choice, row.choice) if row.swapped else row.choice,
+        choice=SWAPPED.get(row.choice, row.choice) if row.swapped else row.choice,
         rater=row.rater,
         first_length=first_length,
         second_length=second_length,
     )
 
 
-OTHER = {"first": "second", "second": "first"}
+SWAPPED = {"first": "second", "second": "first"}
 
 
 def find_conditions(wanted: PreferenceFilter) -> Sequence[ColumnElement[bool]]:

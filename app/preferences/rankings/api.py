@@ -23,7 +23,7 @@ router = APIRouter(tags=["analyses"])
 CSV = "text/csv"
 PLAIN_NUMBER = re.compile(r"\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
 NUMBER_OPTIONS = frozenset({"alpha", "penalty"})
-OPTIONS = frozenset({"alpha", "ties", "clusters", "by", "penalty"})
+QUERY_OPTIONS = frozenset({"alpha", "ties", "clusters", "by", "penalty"})
 
 RECORDS = [
     {"item": "sea-1", "dialogue": "sea", "a": "bot-a", "b": "bot-b", "winner": "a"},
@@ -100,7 +100,7 @@ def read_query_options(request: Request) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
-        if name not in OPTIONS:
+        if name not in QUERY_OPTIONS:
             raise InvalidRequest(Message("option-unknown"), pointer=where)
         if name in found:
             raise InvalidRequest(Message("given-twice"), pointer=where)

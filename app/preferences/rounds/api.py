@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/rounds", tags=["preferences"])
 
-ROUND = {"kind": "preference", "runs": ["ba_…", "ba_…"], "name": "nightly", "items": 100}
-ROUND_BODY = reads({JSON: form(PairOptions, ROUND)}, repeatable=True)
+PAIR_ROUND_EXAMPLE = {"kind": "preference", "runs": ["ba_…", "ba_…"], "name": "nightly", "items": 100}
+PAIR_ROUND_BODY = reads({JSON: form(PairOptions, PAIR_ROUND_EXAMPLE)}, repeatable=True)
 
 
 class PreferenceRound(BaseModel):
@@ -54,7 +54,7 @@ class PairItems(BaseModel):
     status_code=201,
     summary="Open a round of preferences",
     responses={201: {"model": PreferenceRound}, **PROBLEMS},
-    openapi_extra=ROUND_BODY,
+    openapi_extra=PAIR_ROUND_BODY,
 )
 async def open_preference_round(
     request: Request, container: Serving, asked: Annotated[PairOptions, Depends(body_of(PairOptions))]

@@ -46,7 +46,7 @@ router = APIRouter(prefix="/v1/preference-runs", tags=["preferences"])
 RUN_EXAMPLE = {"name": "spring", "runs": ["ba_…", "ba_…"], "pairs": "all", "orders": "both", "budget_usd": 5}
 RUN_BODY = {JSON: form(PreferenceRunRequest, RUN_EXAMPLE)}
 Asked = Annotated[PreferenceRunRequest, Depends(body_of(PreferenceRunRequest))]
-LOCATION = header("the preference run's address", required=True)
+PREFERENCE_RUN_LOCATION = header("the preference run's address", required=True)
 MOST_POSITION = 2**31 - 1
 
 LINE_EXAMPLE = {
@@ -101,7 +101,7 @@ async def plan_run(request: Request, container: Serving, body: PreferenceRunRequ
     "",
     status_code=202,
     summary="Compare runs in pairs",
-    responses={202: {"model": PreferenceRun, "headers": {"Location": LOCATION}}, **PROBLEMS},
+    responses={202: {"model": PreferenceRun, "headers": {"Location": PREFERENCE_RUN_LOCATION}}, **PROBLEMS},
     openapi_extra=reads(RUN_BODY, repeatable=True),
 )
 async def create_preference_run(request: Request, container: Serving, body: Asked) -> Response:

@@ -16,13 +16,13 @@ from saiten_server.core.redaction import texts_asked
 from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
 
-LEFT_OUT = {"aspects", "composites", "relevance", "translation", "paths", "signature_pieces", "pair"}
+UNTOLD_FIELDS = {"aspects", "composites", "relevance", "translation", "paths", "signature_pieces", "pair"}
 """Of an evaluation what a pair does not have, or says in its own form."""
 
 
 def write_pair(evaluation: Evaluation) -> dict[str, Any]:
     """What a comparison says, as `GET /v1/preferences/{id}` does, with its status."""
-    found = evaluation.model_dump(mode="json", exclude=LEFT_OUT | {"reliability", "integrity"})
+    found = evaluation.model_dump(mode="json", exclude=UNTOLD_FIELDS | {"reliability", "integrity"})
     pair = evaluation.pair.model_dump(mode="json", exclude={"runs"}) if evaluation.pair else {}
     return {**found, **pair}
 

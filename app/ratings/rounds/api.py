@@ -40,8 +40,8 @@ NO_SAMPLE = (
     "its responses were chosen on purpose and not drawn, so that their ratings say nothing of the others and are left "
     "out of figures"
 )
-ROUND = {"batch": "ba_…", "name": "nightly", "items": 100, "choose": "informative"}
-ROUND_BODY = reads({JSON: form(RoundRequest, ROUND)}, repeatable=True)
+RATING_ROUND_EXAMPLE = {"batch": "ba_…", "name": "nightly", "items": 100, "choose": "informative"}
+RATING_ROUND_BODY = reads({JSON: form(RoundRequest, RATING_ROUND_EXAMPLE)}, repeatable=True)
 
 
 class Round(BaseModel):
@@ -81,7 +81,7 @@ class DrawnItems(BaseModel):
     status_code=201,
     summary="Open a rating round",
     responses={201: {"model": Round}, **PROBLEMS},
-    openapi_extra=ROUND_BODY,
+    openapi_extra=RATING_ROUND_BODY,
 )
 async def open_round(
     request: Request, container: Serving, asked: Annotated[RoundRequest, Depends(body_of(RoundRequest))]

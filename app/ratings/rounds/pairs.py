@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 CANDIDATES_AT_ONCE = 100
 """Pairs of candidates, of up to a megabyte each, that are read at a time."""
 
-MOST_LOOKED_AT = 4
+TIMES_LOOKED_AT = 4
 """How many times the wanted pairs are looked at for two texts that differ."""
 
 REASON: TypeAdapter[str] = TypeAdapter(Comment)
@@ -147,7 +147,7 @@ class PairRounds:
     async def _take_different(self, ranked: Sequence[DrawnPair], wanted: int) -> list[DrawnPair]:
         """The first of the pairs whose two texts differ: of equal ones neither can be better."""
         found: list[DrawnPair] = []
-        most = min(len(ranked), MOST_LOOKED_AT * wanted)
+        most = min(len(ranked), TIMES_LOOKED_AT * wanted)
         for start in range(0, most, CANDIDATES_AT_ONCE):
             some = ranked[start : min(start + CANDIDATES_AT_ONCE, most)]
             if len(found) >= wanted or not some:
@@ -244,12 +244,12 @@ class PairRounds:
         return found[side.position]
 
 
-OTHER: Mapping[Preference, Preference] = {"first": "second", "second": "first", "tie": "tie"}
+TURNED: Mapping[Preference, Preference] = {"first": "second", "second": "first", "tie": "tie"}
 
 
 def turn(preference: Preference) -> Preference:
     """The preference of the same two in the other order."""
-    return OTHER[preference]
+    return TURNED[preference]
 
 
 def told(candidate: Candidate) -> Sequence[object]:

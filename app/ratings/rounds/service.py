@@ -72,7 +72,7 @@ MOST_RATED = 20_000
 """Ratings of a round that are looked at together."""
 
 NEVER_GIVEN = Message("response-of-other-rater")
-RATER: TypeAdapter[str] = TypeAdapter(RaterId)
+RATER_ID: TypeAdapter[str] = TypeAdapter(RaterId)
 COMMENT: TypeAdapter[str] = TypeAdapter(Comment)
 
 
@@ -402,7 +402,7 @@ def measure_round(rated: Sequence[RatedTask]) -> AgreementReport:
 
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The name without spaces around it; raises InvalidDocument at `/rater` for one that no rater may have."""
-    return read_field(RATER, name, "/rater", limits)
+    return read_field(RATER_ID, name, "/rater", limits)
 
 
 def read_field(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:

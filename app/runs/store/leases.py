@@ -344,7 +344,7 @@ async def find_budget(connection: AsyncConnection, batch: Locked, job: ChunkJob)
 ABANDONED = timedelta(hours=1)
 """A batch that has not been accepted for this long belonged to a process that died."""
 
-LEAST = 2
+LEAST_CHUNKS = 2
 """Chunks that every batch may have under way, however many others there are."""
 
 UNDER_WAY = chunk.state.in_(("queued", "leased")) & ~chunk.set_aside
@@ -413,7 +413,7 @@ async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: i
 
 def share_of(window: int, active: int) -> int:
     """How many chunks each of `active` batches may have queued or leased, so that a small one is served soon."""
-    return max(LEAST, math.ceil(window / max(1, active)))
+    return max(LEAST_CHUNKS, math.ceil(window / max(1, active)))
 
 
 def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:

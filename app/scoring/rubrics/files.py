@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 from saiten.core.faults import describe_fault, suggest_name
 from saiten.core.messages import DEFAULT_LANGUAGE, Message, Misfit
 
-SUFFIX = ".yaml"
+RUBRIC_SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
 
 
@@ -108,7 +108,9 @@ def rubric_paths(folder: Path) -> Sequence[Path]:
         found = sorted(folder.iterdir())
     except OSError as error:
         raise SettingsInvalid(Message("rubric-folder-unreadable", file=str(folder), problem=error.strerror)) from error
-    return [path for path in found if path.suffix == SUFFIX and not path.name.startswith(".") and not path.is_dir()]
+    return [
+        path for path in found if path.suffix == RUBRIC_SUFFIX and not path.name.startswith(".") and not path.is_dir()
+    ]
 
 
 def read_rubric_file(path: Path) -> Rubric:
@@ -199,7 +201,7 @@ def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
 
 def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
     """One fault where the file is not called as its rubric, or is an older version without a newer one beside it."""
-    newest, older = rubric.id + SUFFIX, f"{rubric.id}.v{rubric.version}{SUFFIX}"
+    newest, older = rubric.id + RUBRIC_SUFFIX, f"{rubric.id}.v{rubric.version}{RUBRIC_SUFFIX}"
     if path.name == newest:
         return []
     if path.name != older:

@@ -33,7 +33,7 @@ PARQUET = "application/vnd.apache.parquet"
 PIECE_BYTES = 1 << 20
 CREATED = 201
 SIGNATURE = "signature="
-TEXT_COLUMNS = frozenset({"context", "response", "turns", "persona", "goal", "findings", "reason"})
+UNSENT_COLUMNS = frozenset({"context", "response", "turns", "persona", "goal", "findings", "reason"})
 """What columns of texts are called, or begin with before a point: they are not sent."""
 
 SENT_ROWS = 10_000
@@ -185,7 +185,7 @@ def write_together(names: list[Path], base: Path, made: Path) -> None:
     except (pa.ArrowException, ValueError) as error:
         raise reading(base, error) from None
     kept = pa.schema(
-        [one for one in whole if one.name.partition(".")[0] not in TEXT_COLUMNS], metadata=schemas[0].metadata
+        [one for one in whole if one.name.partition(".")[0] not in UNSENT_COLUMNS], metadata=schemas[0].metadata
     )
     with pq.ParquetWriter(made, kept, compression="zstd") as writer:
         for name, schema in zip(names, schemas, strict=True):

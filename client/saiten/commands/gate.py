@@ -248,7 +248,7 @@ def report_gate(
         print_verdict(answer, report, as_json=as_json, recorded=recorded)
     if record is not None and recorded:
         tell_recorded(record, settings)
-    raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+    raise click.exceptions.Exit(exits.VERDICT_EXITS[report.verdict])
 
 
 def read_choices(maps: tuple[str, ...], wheres: tuple[str, ...]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def judge_pairs(
         click.echo(printable(f"  {found.reason}"))
         if found.stopped_early:
             click.echo(printable(tell("  stopped early, at look {look}", look=found.looks)))
-    raise click.exceptions.Exit(exits.VERDICTS[found.verdict])
+    raise click.exceptions.Exit(exits.VERDICT_EXITS[found.verdict])
 
 
 def set_judge(table: dict[str, Any], **options: float | None) -> None:

@@ -24,10 +24,10 @@ from saiten.private import require_server
 
 SUFFIX = ".parquet"
 FOOTER_BYTES = 1 << 20
-MOST_LOOKED_AT = 20
+MOST_FILES_TRIED = 20
 """Files of a folder, of which some may be damaged."""
 
-MARKS = b"row_key", b"item_key"
+RESULT_MARKS = b"row_key", b"item_key"
 """Columns that only files of results have; their names stand in the footer."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
@@ -41,7 +41,7 @@ def are_results(written: str | None) -> bool:
         return written is not None
     path = Path(written)
     if path.is_dir():
-        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_LOOKED_AT))
+        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_FILES_TRIED))
     return written.lower().endswith(SUFFIX) and holds_results(path)
 
 
@@ -54,7 +54,7 @@ def holds_results(path: Path) -> bool:
             footer = file.read()
     except OSError:
         return False
-    return all(mark in footer for mark in MARKS)
+    return all(mark in footer for mark in RESULT_MARKS)
 
 
 def require_files(settings: GateSettings, *, writes: bool, asserts: bool) -> None:

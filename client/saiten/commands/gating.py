@@ -42,7 +42,7 @@ from saiten.commands.runs import (
     ItemFile,
     Progress,
     Results,
-    RunRole,
+    SourceRole,
     fetch_rubric,
     find_pinned,
     find_run,
@@ -64,7 +64,7 @@ from saiten.reading import read
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-VERDICTS = {
+VERDICT_STYLES = {
     mark("better"): "green",
     mark("worse"): "red",
     mark("same"): "dim",
@@ -73,7 +73,7 @@ VERDICTS = {
 VOID_SIGN = "·"
 """Before the results of rules that say nothing about the system, because the judge moved."""
 
-WIDE = 96
+WIDE_COLUMNS = 96
 """Width from which the table has a column for the smallest detectable difference; below it, a line follows."""
 
 WIDE_SIZE = 16
@@ -156,7 +156,7 @@ def print_comparison(comparison: Comparison, *, on: Console, report: ShownGateRe
         for code, measure in rate_measures(comparison).items()
         if measure.baseline_mean or measure.candidate_mean
     }
-    wide = on.width >= WIDE
+    wide = on.width >= WIDE_COLUMNS
     on.print()
     on.print(
         Text(
@@ -212,7 +212,7 @@ def tabulate_measures(measures: Mapping[str, Measure], comparison: Comparison, *
             *([figure(measure.smallest_detectable, ".2f")] if wide else []),
         ]
         verdict = tell_verdict(measure)
-        table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
+        table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICT_STYLES.get(verdict, "")))
     return table
 
 
@@ -502,7 +502,7 @@ async def judge_runs(
     if job.save is not None and isinstance(candidate, Batch):
         await save_results(service, candidate, job.save)
     request = write_request(job, candidate, baseline, check)
-    sides: dict[RunRole, Batch | Results | None] = {"candidate": candidate, "baseline": baseline}
+    sides: dict[SourceRole, Batch | Results | None] = {"candidate": candidate, "baseline": baseline}
     request |= {
         role: run.options() if isinstance(run, Results) else run.id for role, run in sides.items() if run is not None
     }

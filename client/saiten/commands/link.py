@@ -22,7 +22,7 @@ from saiten.reading import read
 from saiten.waiting import read_object
 
 LINKS_PATH = "/v1/links"
-ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "metadata")
+ANCHOR_FIELDS = ("context", "response", "turns", "persona", "goal", "metadata")
 FEWEST_PAIRS = 100
 """Responses that both judges rate without which no link is made."""
 
@@ -193,6 +193,6 @@ async def fetch_item(service: Connection, result: Object) -> Object:
         raise InvalidItems(
             tell("the texts of {item} are no longer kept, so no other judge can be asked", item=repr(result["item"]))
         )
-    kept = {name: request[name] for name in ITEM_FIELDS if request.get(name)}
+    kept = {name: request[name] for name in ANCHOR_FIELDS if request.get(name)}
     dialogue = {"dialogue": result["dialogue"]} if result.get("dialogue") else {}
     return {"id": result["item"], **dialogue, **kept}

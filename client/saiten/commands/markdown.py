@@ -33,7 +33,7 @@ VOID = mark("While the judge rates differently, its ratings say nothing about th
 
 
 GATE_VERDICTS = {"pass": mark("pass"), "fail": mark("fail"), "inconclusive": mark("inconclusive")}
-PARTS = (mark("coverage"), mark("judge"), mark("rule"))
+REASON_PARTS = (mark("coverage"), mark("judge"), mark("rule"))
 """What a reason may be about."""
 
 LEXICAL = "lexical"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TEXT_ROOM = 40
 """Columns that system, response and notes want beside the aspects."""
 
-LEAST = 6
+NARROWEST = 6
 """Columns of a text, below which it is left out."""
 
 UNRATED = "?"
@@ -181,8 +181,8 @@ def share_room(texts: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
         for name, column in texts.items()
     }
     found: dict[str, int] = {}
-    for name, most, others in (("notes", 28, 2 * LEAST), ("system", 20, LEAST), ("response", 40, 0)):
-        if room - others >= LEAST:
+    for name, most, others in (("notes", 28, 2 * NARROWEST), ("system", 20, NARROWEST), ("response", 40, 0)):
+        if room - others >= NARROWEST:
             found[name] = min(wanted[name], most, room - others)
             room -= found[name]
     return found
@@ -217,13 +217,13 @@ def number(value: float | None) -> str:
 
 def figure(value: float | None, form: str = ".3f") -> str:
     """The value, or a dash."""
-    found = FORM.fullmatch(form)
+    found = NUMBER_FORM.fullmatch(form)
     if value is None or found is None:
         return DASH if value is None else format(value, form)
     return write_figure(value, int(found["digits"]), signed=bool(found["sign"]))
 
 
-FORM = re.compile(r"(?P<sign>\+)?\.(?P<digits>[0-9])f")
+NUMBER_FORM = re.compile(r"(?P<sign>\+)?\.(?P<digits>[0-9])f")
 """A form with digits behind the point."""
 
 

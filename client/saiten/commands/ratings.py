@@ -45,7 +45,7 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 RATING_COLUMNS = (*TEXT_FIELDS, "comment", STAMP, SIMULATED)
 DEFUSED = re.compile(f"'+(?:{UNDEFUSED.pattern})")
-FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
+DEFUSED_FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
 COUNT = re.compile("[0-9]{1,10}")
 ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -339,7 +339,7 @@ def write_csv(ratings: Sequence[RatingRow]) -> Iterator[str]:
 def disarm(text: str) -> str:
     """The text, after an apostrophe where a spreadsheet would take it for a formula; and where it looks as if it had
     such an apostrophe already, so that `restore` gives every text back as it was."""
-    return f"'{text}" if text.startswith("'") and FORMULA.match(text) else text
+    return f"'{text}" if text.startswith("'") and DEFUSED_FORMULA.match(text) else text
 
 
 def restore(cell: str) -> str:

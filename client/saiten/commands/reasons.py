@@ -232,7 +232,7 @@ async def tell_side(service: Connection, ranked: Ranked, line: ResultLine, allow
     elif not given and line.explained is not None:
         given, asked = read_explained({key: (one.rating, one.reason) for key, one in line.explained.aspects.items()})
     elif not given and line.id is not None and allowance is not None:
-        given, asked = await ask_judge(service, line.id, allowance)
+        given, asked = await ask_reasons(service, line.id, allowance)
     names = choose_aspects(name, ranked, given)
     return CaseSide(
         evaluation=line.id,
@@ -262,7 +262,7 @@ def read_explained(found: Mapping[str, tuple[int | None, str | None]]) -> tuple[
     return reasons, {key: rating for key, (rating, _) in found.items()}
 
 
-async def ask_judge(
+async def ask_reasons(
     service: Connection, evaluation_id: str, allowance: Allowance
 ) -> tuple[dict[str, str], dict[str, int | None]]:
     """What the judge says when it is asked again. Where that fails it is asked no more, and the allowance has the

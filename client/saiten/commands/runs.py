@@ -199,7 +199,7 @@ RESULT_POINTER = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
 LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
 """A line of the batch, in each language in which the service says it."""
 
-RunRole = Literal["candidate", "baseline"]
+SourceRole = Literal["candidate", "baseline"]
 Progress = Callable[[Batch], None]
 
 
@@ -243,7 +243,7 @@ class Results:
         """The run as a gate names it, whose results follow."""
         return {"name": self.name, "rubric": name_rubric(self.rubric)}
 
-    def write(self, role: RunRole) -> Iterator[dict[str, Any]]:
+    def write(self, role: SourceRole) -> Iterator[dict[str, Any]]:
         """What of the results counts, a line each."""
         return ({"run": role, **line.model_dump(mode="json", exclude_defaults=True)} for line in self.lines)
 
@@ -258,7 +258,7 @@ class Results:
 FoundRun = Batch | Results | ItemFile
 
 
-async def find_run(service: Connection, written: str, role: RunRole, settings: GateSettings) -> FoundRun:
+async def find_run(service: Connection, written: str, role: SourceRole, settings: GateSettings) -> FoundRun:
     """What `candidate` or `baseline` names; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
         raise InvalidItems(tell("the {role} is named by an empty text; is a variable of this job not set?", role=role))
@@ -343,7 +343,7 @@ async def read_pin(service: Connection, name: str) -> str | None:
     return next((one.batch for one in pins if one.name == name), None)
 
 
-def read_item_file(path: str, role: RunRole, settings: GateSettings) -> list[FoundItem]:
+def read_item_file(path: str, role: SourceRole, settings: GateSettings) -> list[FoundItem]:
     """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
         reading = reading_of(settings)

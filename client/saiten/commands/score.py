@@ -40,7 +40,7 @@ Scorer = Callable[[dict[str, Any]], Awaitable[Result]]
 EVALUATION_VALIDATIONS_PATH = "/v1/validations/evaluations"
 FAULT = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 
-CONVERSATIONS = "ja-conversation"
+CONVERSATION_RUBRIC = "ja-conversation"
 """The rubric of conversations that name none, as in a batch."""
 
 CONVERSATION_PARTS = ("turns", "persona", "goal", "metadata", "dialogue", "infer_roles")
@@ -268,7 +268,7 @@ def as_conversations(name: str, items: Sequence[ScoredItem]) -> list[ScoredItem]
                 "{place}: a response among conversations; score them in files of their own", place=other.found.place("")
             )
         )
-    return [item._replace(request={"rubric": CONVERSATIONS, **item.request}) for item in items]
+    return [item._replace(request={"rubric": CONVERSATION_RUBRIC, **item.request}) for item in items]
 
 
 def split_candidates(found: FoundItem) -> Iterator[dict[str, Any]]:

@@ -44,7 +44,7 @@ RATER_COOKIE = "saiten_rater"
 COOKIE_SECONDS = 90 * 86_400
 
 DEFAULT_DAYS = 14
-MOST_DAYS = 365
+MOST_INVITED_DAYS = 365
 """For which an invitation holds."""
 
 MOST_RATINGS = 10_000
@@ -85,8 +85,8 @@ async def invite(request: Request, container: Serving, project: WritableProject,
     form, now, limits = await read_form(request), datetime.now(UTC), request.app.state.limits
     asked = InvitationForm(form.get("rater"), form.get("days"))
     days = parse_integer(asked.days)
-    if not isinstance(days, int) or not 1 <= days <= MOST_DAYS:
-        asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_DAYS})
+    if not isinstance(days, int) or not 1 <= days <= MOST_INVITED_DAYS:
+        asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_INVITED_DAYS})
     try:
         rater = read_rater(asked.rater, limits)
     except InvalidDocument:
@@ -188,7 +188,7 @@ async def show_one(
         invitations=await container.ratings.invitations.list(project, round_id),
         asked=asked or InvitationForm("", str(DEFAULT_DAYS)),
         made=made,
-        most_days=MOST_DAYS,
+        most_days=MOST_INVITED_DAYS,
         now=datetime.now(UTC),
         most_ratings=MOST_RATINGS,
         most_characters=request.app.state.limits.item_id_characters,

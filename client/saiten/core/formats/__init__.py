@@ -39,7 +39,7 @@ EACH_TURN = {"chat", "chatgpt", "dbdc3"}
 
 MOST_PEEKED = 200
 """Rows that tell whether a number is a dialogue's: it stands in all rows of one, as in JPersonaChat."""
-SAID = {"context", "turns", "response", "responses", "item", "status"}
+OWN_FIELDS = {"context", "turns", "response", "responses", "item", "status"}
 """What an item or a result in Saiten's own form has some of."""
 
 MOST_SHAPES = 1000
@@ -244,7 +244,7 @@ class FileReader:
         """The records as they are; raises UnreadableInput for what JSON has not."""
         first = next(records)
         # The options of a batch, on a first line, are no row.
-        opening = [first] if self.where and not first.value.keys() & SAID else []
+        opening = [first] if self.where and not first.value.keys() & OWN_FIELDS else []
         for record in chain(opening, self.pick(records if opening else chain([first], records))):
             refuse_infinite(record)
             self.report.rows += 1

@@ -23,7 +23,7 @@ from saiten.core.language import mark, tell
 Winner = Literal["a", "b", "tie"]
 
 MOST_RATER = 128
-MOST_REASON = 2000
+MOST_REASON_CHARACTERS = 2000
 
 NO_VERDICT = mark("the judge gave no verdict that could be read")
 NO_NAMES = mark("has no item, or does not name both systems")
@@ -484,7 +484,7 @@ def write_preferences(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, 
         if look.dialogue is not None:
             told["dialogue"] = look.dialogue
         if look.reason:
-            told["reason"] = look.reason[:MOST_REASON]
+            told["reason"] = look.reason[:MOST_REASON_CHARACTERS]
         yield told if look.by_person else {**told, "simulated": True}
 
 

@@ -26,6 +26,7 @@ from saiten.core.formats.mapping import (
     take_spoken,
 )
 from saiten.core.formats.records import Record, is_blank, write_text
+from saiten.core.formats.turns import MOST_TURNS
 from saiten.core.language import mark, tell
 
 RATINGS, RATER, COMMENT, SCORES = "ratings", "ratings.rater", "ratings.comment", "ratings.scores"
@@ -37,9 +38,6 @@ BREAKDOWN = {"O": 1.0, "T": 0.5, "X": 0.0}
 CONTINUES, OVERALL = "no_breakdown", "overall"
 KEYS = (("utterance", "context"), ("speaker", "context"), ("turn-index", "id"))
 """The fields of a turn of DBDC3, and where they go."""
-
-MOST_TURNS = 1_000
-"""Of a dialogue, whose turns are items with all turns before them."""
 
 MOST_ASPECT_CHARACTERS = 64
 MOST_COMMENT_CHARACTERS = 2000

@@ -22,7 +22,7 @@ from saiten.core.formats.traces import OF_OPENTELEMETRY
 Role = Literal["user", "system"]
 """`system` is what a model said: the system under evaluation."""
 
-CONVERSATIONS = (
+CONVERSATION_ATTRIBUTES = (
     "gen_ai.conversation.id",
     "session.id",
     "langfuse.session.id",
@@ -186,7 +186,7 @@ def read_arguments(value: Any) -> Any:
 
 def find_conversation(attributes: Mapping[str, Any]) -> str:
     """The id of the conversation that a span names; empty where it names none."""
-    for name in CONVERSATIONS:
+    for name in CONVERSATION_ATTRIBUTES:
         value = attributes.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             return str(value).strip()

@@ -165,7 +165,7 @@ def find_headings(rows: list[list[Any]], mapping: GivenMapping) -> int:
 NUMBER_OR_DATE = re.compile(r"\s*[+-]?\d[\d.,:/TZ +-]*")
 """A number, a date or a time is data too."""
 
-LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
+CELL_LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
 """A letter and a number in a cell are data, not a heading again."""
 
 
@@ -173,7 +173,7 @@ def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     """Whether the row below headings continues them: it holds nothing, or a heading again, where they are known."""
     known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
-    again = [isinstance(cell, str) and not LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
+    again = [isinstance(cell, str) and not CELL_LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
     blank = all(is_blank(cell) for cell in below) and not any(
         isinstance(c, str) and NUMBER_OR_DATE.fullmatch(c) for c in cells
     )

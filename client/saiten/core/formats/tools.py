@@ -45,7 +45,6 @@ from saiten.core.formats.records import (
 )
 from saiten.core.formats.report import Report
 from saiten.core.formats.research import (
-    MOST_TURNS,
     OVERALL_OF_DSTC9,
     join_raters,
     open_columns,
@@ -57,7 +56,7 @@ from saiten.core.formats.research import (
 )
 from saiten.core.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
 from saiten.core.formats.spans import (
-    CONVERSATIONS,
+    CONVERSATION_ATTRIBUTES,
     DETAILS,
     SPOKEN,
     Gathered,
@@ -77,6 +76,7 @@ from saiten.core.formats.traces import (
     place_langfuse,
     place_record,
 )
+from saiten.core.formats.turns import MOST_TURNS
 from saiten.core.language import tell
 
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
@@ -615,7 +615,7 @@ def read_span(record: Record) -> ReadItems:
         take_parts(record, found, columns)
     columns.fields = {
         "id": pick(record, ["spanId", "span_id", "context.span_id"])[0],
-        "dialogue": pick(record, [f"{prefix}{name}" for name in CONVERSATIONS])[0],
+        "dialogue": pick(record, [f"{prefix}{name}" for name in CONVERSATION_ATTRIBUTES])[0],
         "metadata.model": pick(
             record,
             [
