@@ -40,6 +40,7 @@ from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.work import MonitorWork
+from saiten_server.offline.service import AdoptionService
 from saiten_server.platform.capability import CAPABILITIES, Ground, find_parts
 from saiten_server.platform.charts.render import ChartRenderer
 from saiten_server.platform.computations import Computations
@@ -81,6 +82,7 @@ from saiten_server.scoring.store import EvaluationStore
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from saiten_server.offline.texts import AdoptedTexts
     from saiten_server.platform.tracing import Tracing
     from saiten_server.runs.provider_run import ProviderRun
 
@@ -162,6 +164,11 @@ class Container:
         """The service that a capability opened by its `open_service`."""
         found: Service = self.services[kind]
         return found
+
+    @property
+    def texts(self) -> AdoptedTexts:
+        """The texts of adopted runs, which stand in files."""
+        return self.find(AdoptionService).texts
 
 
 @asynccontextmanager

@@ -13,7 +13,8 @@ from saiten.core.language import tell
 from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError
 from saiten_server.analyses.requests import AnalysisRequest
-from saiten_server.core.errors import InvalidLines
+from saiten_server.cli.process import say
+from saiten_server.core.errors import InvalidLines, at_place
 from saiten_server.core.validation import MARK, InvalidDocument, Unfit
 from saiten_server.platform.memory import without_collection
 from saiten_server.scoring.rubrics.files import RubricSource
@@ -42,12 +43,12 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
             with without_collection():
                 return read_form(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
-        places = [f"{name}: {error.noun} {number}: {what}" for number, what in error.faults]
+        places = [f"{name}: {say(at_place(error.noun, number, what))}" for number, what in error.faults]
         further = map(printable, hints(error, request, rubrics, opening))
         shown = shorten_faults(places, error.total, given_up=error.stopped)
         raise InvalidItems("\n".join([shown, *further])) from None
     except StrictJSONError as error:
-        raise InvalidItems(f"{name}: {error}") from None
+        raise InvalidItems(f"{name}: {say(error.message)}") from None
 
 
 def read_form(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
@@ -79,10 +80,10 @@ def read_items(
         try:
             items.append(read_one(value))
         except InvalidDocument as error:
-            faults += [f"{where}: {pointer or tell('the item')}: {detail}" for pointer, detail in error.faults]
+            faults += [f"{where}: {pointer or tell('the item')}: {say(detail)}" for pointer, detail in error.faults]
             continue
         except Unfit as unfit:
-            faults.append(f"{where}: {unfit}")
+            faults.append(f"{where}: {say(unfit.message)}")
             continue
         key = key_of(items[-1])
         if key is not None and (first := seen.setdefault(key, where)) != where:

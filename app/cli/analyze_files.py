@@ -21,7 +21,7 @@ from saiten.core.strict_json import StrictJSONError
 from saiten_server.cli.analysis_input import opened, read_beginning
 from saiten_server.cli.process import say
 from saiten_server.core.dialogue import DEFAULT_LIMITS
-from saiten_server.core.errors import InvalidLines, InvalidRequest
+from saiten_server.core.errors import InvalidLines, InvalidRequest, at_place
 from saiten_server.core.sentences import LANGUAGE
 from saiten_server.core.validation import MARK, InvalidDocument, validate
 from saiten_server.platform.memory import without_collection
@@ -89,10 +89,10 @@ def rank_file(path: str, form: str | None, request: RankingRequest) -> Ranking:
         pairs, notes = read
         return rank_preferences(pairs, request, notes)
     except InvalidLines as error:
-        places = [f"{name}: {error.noun} {number}: {say(what)}" for number, what in error.faults]
+        places = [f"{name}: {say(at_place(error.noun, number, what))}" for number, what in error.faults]
         raise InvalidItems(shorten_faults(places, error.total, given_up=error.stopped)) from None
     except (StrictJSONError, InvalidRequest) as error:
-        raise InvalidItems(f"{name}: {error}") from None
+        raise InvalidItems(f"{name}: {say(error.message)}") from None
 
 
 HEADS = (mark("n"), mark("mean"), mark("sd"), mark("95 % interval"))
@@ -120,7 +120,11 @@ def summary(files: str, rubric: str | None, *, as_json: bool) -> None:
     from saiten_server.platform.settings import read_settings
     from saiten_server.scoring.rubrics.files import open_rubrics
 
-    found = summarize_files(open_files(files), open_rubrics(read_settings().rubrics), rubric)
+    rubrics = open_rubrics(read_settings().rubrics)
+    try:
+        found = summarize_files(open_files(files), rubrics, rubric)
+    except InvalidRequest as error:
+        raise InvalidItems(say(error.message)) from None
     if as_json:
         click.echo(escape_controls(found.model_dump_json(indent=2, context={LANGUAGE: language.language})))
         return

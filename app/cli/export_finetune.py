@@ -16,6 +16,7 @@ from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.strict_json import StrictJSONError
 from saiten_server.cli.analysis_input import read_form, read_items
+from saiten_server.cli.process import say
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidLines, InvalidRequest, UnknownRubric
 from saiten_server.core.evaluation import EvaluationRequest
@@ -204,10 +205,10 @@ def read_training_ratings(
         check_levels(observations, rubric)
         return observations, match_ratings(candidates, observations)
     except StrictJSONError as error:
-        raise InvalidItems(f"{name}: {error}") from None
+        raise InvalidItems(f"{name}: {say(error.message)}") from None
     except InvalidLines as error:
         mark = ": element " if form == "json" else ":"
-        places = [f"{name}{mark}{number}: {what}" for number, what in error.faults]
+        places = [f"{name}{mark}{number}: {say(what)}" for number, what in error.faults]
         raise InvalidItems(shorten_faults(places, error.total)) from None
 
 

@@ -204,14 +204,14 @@ def run_job(
         def advance() -> None:
             bar.update(line, completed=tally.known + tally.scored + tally.unread)
 
-        bounds = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds}
+        given: dict[str, Any] = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds, "watch": SilenceTold()}
         try:
             if engine == "ray":
                 from saiten_server.offline.ray_engine import run_on_ray
 
-                run_on_ray(job, blocks, tally, advance, address=address, workers=workers, **bounds)
+                run_on_ray(job, blocks, tally, advance, address=address, workers=workers, **given)
             else:
-                run_here(job, blocks, tally, advance, **bounds, watch=SilenceTold())
+                run_here(job, blocks, tally, advance, **given)
         except InvalidRequest:
             raise
         except SaitenError as error:

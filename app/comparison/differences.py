@@ -792,6 +792,9 @@ def tidy(figure: float) -> float:
     return round(figure, 12) + 0.0
 
 
+RUBRIC = "rubric"
+"""The piece that is the rubric's name; where no result carries a signature it is compared all the same."""
+
 UNSIGNED = "signature"
 """The piece that differs where one run's results carry a signature and the other's do not."""
 
@@ -804,6 +807,8 @@ def find_differences(baseline: ComparedRun, candidate: ComparedRun) -> dict[str,
     valued = baseline.frame.valued and candidate.frame.valued
     if valued and bool(ours) != bool(theirs):
         return {UNSIGNED: (format_values(baseline.signatures), format_values(candidate.signatures))}
+    if valued and not ours and baseline.rubric != candidate.rubric:
+        return {RUBRIC: (baseline.rubric or NONE, candidate.rubric or NONE)}
     alone = not (valued and ours and theirs)
     found: dict[str, tuple[str, str]] = {}
     for key in dict.fromkeys([*ours, *theirs]):
@@ -846,7 +851,7 @@ def refuse_mixed(candidate: ComparedRun) -> None:
 
 def advise(pieces: Mapping[str, tuple[str, str]]) -> Message | str:
     """Further advice if the runs were scored by different versions of one rubric, else empty."""
-    before, after = pieces.get("rubric", (NONE, NONE))
+    before, after = pieces.get(RUBRIC, (NONE, NONE))
     (known, old), (other, new) = split_name(before), split_name(after)
     if known != other or old is None or new is None:
         return ""

@@ -22,7 +22,7 @@ from saiten_server.core.evaluation import Metadata
 from saiten_server.core.model import Finite, Id, RubricName, Value, key_of, listed
 from saiten_server.core.redaction import CONTEXT_PREFIX
 from saiten_server.core.rubric import Rubric, split_name
-from saiten_server.core.validation import InvalidDocument, clip, name_line, validate
+from saiten_server.core.validation import LARGEST, InvalidDocument, clip, name_line, validate
 from saiten_server.runs.clusters import name_dialogue
 from saiten_server.runs.summary import FINDINGS_UNRATED, SYSTEM, Kind, MeasureKey, find_probability
 from saiten_server.scoring.rubrics.files import RubricSource
@@ -198,6 +198,9 @@ def batch_of(source: RunSource | None) -> str | None:
     return source if isinstance(source, str) else None
 
 
+UNTOLD = ""
+"""Stands for the signature of a rated result that has none."""
+
 EPSILON = 1e-6
 """Means and composites are sums of floats."""
 
@@ -244,8 +247,8 @@ class GivenResults:
         self._seen.add(key)
         if result.rubric is not None:
             self._rubrics.setdefault(result.rubric.name, number)
-        if result.signature is not None:
-            self._signatures[result.signature] += 1
+        if result.signature is not None or result.status != "failed":
+            self._signatures[result.signature or UNTOLD] += 1
         self._named.add(False if result.item is None else True if result.position is None else result.ids_given)
         if result.findings is not None and result.system_turns is None and self._without_turns is None:
             self._without_turns = number
@@ -288,13 +291,18 @@ class GivenResults:
             name=given.name or self.role,
             frame=fit_frame(frame, rubric),
             expected=len(frame),
-            signatures=self._signatures,
+            signatures=self._list_signatures(),
             scales=scales,
             aspects=tuple(aspect.id for aspect in rubric.aspects),
             numbered=self._are_unnamed(frame.items),
             best=list_best(rubric),
             texts="hash" if self._hashed else "keep",
+            rubric=rubric.name,
         )
+
+    def _list_signatures(self) -> dict[str, int]:
+        """How many results have each signature. Those without one count as signed otherwise where others have one."""
+        return dict(self._signatures) if {*self._signatures} - {UNTOLD} else {}
 
     def require_turns(self) -> None:
         """Raises InvalidRequest where rates of findings are asked for, and a conversation does not tell how many turns
@@ -343,13 +351,17 @@ def check_scales(frame: RunFrame, scales: Mapping[str, tuple[float, float]], whe
 
     found: list[tuple[int, Kind, str]] = []
     for (kind, name), column in frame.values.items():
-        if name in scales and kind != "blended":
-            low, high = scales[name]
+        if name in scales:
+            # A blend may lie off the scale, but no further than that its squares can be summed.
+            low, high = (-LARGEST, LARGEST) if kind == "blended" else scales[name]
             off = np.flatnonzero((column < low - EPSILON) | (column > high + EPSILON))
             found += [(int(row), kind, name) for row in off[:1]]
     if not found:
         return
     number, kind, name = min(found, key=lambda one: one[0])
+    if kind == "blended":
+        what = Message("number-range", name=repr(clip(name)), limit=LARGEST)
+        raise InvalidDocument([(f"{where}/{number}/aspects/{name}/blended", what)])
     low, high = scales[name]
     if kind in {"finding", "kind"}:
         raise InvalidDocument([(f"{where}/{number}/findings", Message("result-turns-too-many"))])

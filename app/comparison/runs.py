@@ -190,6 +190,7 @@ def assemble_run(batch: Batch, frame: RunFrame, rubric: Rubric) -> ComparedRun:
         numbered=are_unnamed(batch, frame.items),
         best=list_best(rubric),
         texts=batch.texts,
+        rubric=rubric.name,
     )
 
 

@@ -93,7 +93,7 @@ class ComparedRun:
     `numbered` is True if the caller gave no ids. `best` holds the best value of each aspect on which it is not the
     highest (too stiff is as wrong as too casual): such aspects count by minus the distance from it. Several items with
     one id and context count once, with their mean. `texts` tells whether contexts can be compared: hashed ones only
-    with hashed ones, dropped ones with none.
+    with hashed ones, dropped ones with none. `rubric` is the name of what rated, where no signature may tell it.
     """
 
     name: str
@@ -105,6 +105,7 @@ class ComparedRun:
     numbered: bool = False
     best: Mapping[str, float] = field(default_factory=dict)
     texts: TextKeeping = "keep"
+    rubric: str | None = None
 
 
 class Pairing(Telling):

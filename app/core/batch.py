@@ -254,6 +254,15 @@ def parts_of(conversation: Conversation) -> dict[str, Any]:
     }
 
 
+def candidate_of(asked: EvaluationRequest | ConversationRequest) -> Candidate:
+    """What a single request is about, as a batch would keep it."""
+    if isinstance(asked, ConversationRequest):
+        return Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)
+    return Candidate.model_construct(
+        context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
+    )
+
+
 class Entry(Value):
     """A candidate's place in its batch.
 

@@ -16,7 +16,7 @@ from sqlalchemy import Row
 
 from saiten.core.messages import Message
 from saiten_server.core.dialogue import CHECKED
-from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.errors import InvalidRequest, NotFound, UnknownRubric
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import validate
 from saiten_server.monitors.sinks.store import OutboxStore
@@ -35,6 +35,7 @@ from saiten_server.monitors.values import (
     StoredMonitor,
     Window,
 )
+from saiten_server.runs.summaries import Bounds, bounds_of
 from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.scoring.subject import check_unit
 
@@ -111,11 +112,18 @@ class MonitorService:
         self, project: str, monitor_id: str, *, before: Place | None, limit: int
     ) -> Sequence[tuple[str, Window]]:
         """Its windows, the newest first, each with its name among those that begin at its time."""
-        await self.find(project, monitor_id)
+        options = (await self.find(project, monitor_id)).options
         rows = await self.store.windows(monitor_id, before=before, limit=limit)
         scored = await self.store.scored({row.run for row in rows if row.run is not None})
-        described = await asyncio.to_thread(describe_windows, rows, scored)
+        described = await asyncio.to_thread(describe_windows, rows, scored, self._find_bounds(options))
         return [(name_window(row), one) for row, one in zip(rows, described, strict=True)]
+
+    def _find_bounds(self, options: MonitorOptions) -> Bounds:
+        """The ends of the scales of the rubric; none where it is gone."""
+        try:
+            return bounds_of(self.rubrics.get(options.rubric))
+        except UnknownRubric:
+            return {}
 
     async def results(
         self, project: str, monitor_id: str, *, before: Place | None, limit: int
@@ -168,15 +176,15 @@ def merge_rules(monitors: Sequence[StoredMonitor]) -> TraceRules:
     )
 
 
-def describe_windows(rows: Sequence[Row[Any]], scored: Sequence[Row[Any]]) -> list[Window]:
+def describe_windows(rows: Sequence[Row[Any]], scored: Sequence[Row[Any]], bounds: Bounds) -> list[Window]:
     """The windows with their figures. numpy is loaded here."""
     by_run = defaultdict[str, list[Row[Any]]](list)
     for one in scored:
         by_run[one.batch_id].append(one)
-    return [describe_window(row, by_run.get(row.run, [])) for row in rows]
+    return [describe_window(row, by_run.get(row.run, []), bounds) for row in rows]
 
 
-def describe_window(row: Row[Any], scored: Sequence[Row[Any]]) -> Window:
+def describe_window(row: Row[Any], scored: Sequence[Row[Any]], bounds: Bounds) -> Window:
     """A window with the mean of each aspect over its sample, and the rate of faulty turns."""
     rated = [(1 / one.probability, json.loads(one.scores)) for one in scored]
     names = sorted({name for _, own in rated for name in own})
@@ -200,9 +208,10 @@ def describe_window(row: Row[Any], scored: Sequence[Row[Any]]) -> Window:
         latency_seconds_mean=row.latency_seconds / row.timed if row.timed else None,
         findings={code: 100 * count / row.answers for code, count in findings.items() if row.answers},
         aspects={
-            name: estimate_mean([(weight, own[name], 1.0) for weight, own in rated if name in own]) for name in names
+            name: measure([(weight, own[name], 1.0) for weight, own in rated if name in own], bounds.get(name))
+            for name in names
         },
-        faulty_turns=estimate_mean(faulty),
+        faulty_turns=measure(faulty, PERCENT, is_rate=True),
     )
 
 
@@ -210,21 +219,26 @@ FEWEST = 6
 """Conversations of an interval."""
 
 
-def estimate_mean(observed: Sequence[tuple[float, float, float]]) -> MeasureValue:
-    """The ratio of sums of values and sizes, each conversation weighted, with a t interval over conversations; from
-    (weight, value, size)."""
+PERCENT = (0.0, 100.0)
+
+
+def measure(
+    observed: Sequence[tuple[float, float, float]], bounds: tuple[float, float] | None, *, is_rate: bool = False
+) -> MeasureValue:
+    """The ratio of sums of values and sizes, each conversation weighted, from (weight, value, size), with the interval
+    that the run has: over conversations, within `bounds`, and none where all are alike unless it is a rate."""
     import numpy as np
-    from scipy.special import stdtrit
+
+    from saiten_server.stats.resampling import estimate_mean, estimate_rate
 
     if not observed:
         return MeasureValue(value=None, n=0)
     table: Floats = np.array(observed, dtype=float)
     weight, value, size = table.T
-    total = float((weight * size).sum())
-    mean = float((weight * value).sum()) / total
-    count = len(observed)
-    if count < FEWEST:
-        return MeasureValue(value=mean, n=count)
-    parts = weight * (value - mean * size) / total
-    half = float(stdtrit(count - 1, 0.975)) * float(np.sqrt((parts**2).sum() * count / (count - 1)))
-    return MeasureValue(value=mean, interval=(mean - half, mean + half), n=count)
+    sums, sizes = weight * value, weight * size
+    if is_rate and bounds is not None:
+        found = estimate_rate(sums, sizes, bounds=bounds)
+    else:
+        found = estimate_mean(sums, sizes, bounds=bounds)
+    few = len(observed) < FEWEST
+    return MeasureValue(value=found.mean, interval=None if few else found.interval, n=len(observed))

@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,11 +23,11 @@ from typing import Any
 from saiten.core.messages import Message, rebuild
 from saiten_server.core.errors import SaitenError, SettingsInvalid
 from saiten_server.offline.inputs import Block, name_error
-from saiten_server.offline.judging import Budget, LocalBudget
+from saiten_server.offline.judging import Budget, LocalBudget, Silence
 from saiten_server.offline.parts import SETTLE_ROWS, KeyIndex, Output, Writer
 from saiten_server.offline.running import Job, OfflineTally, read_tally, score_blocks
-from saiten_server.offline.scorer import SECRETS, SharedParts
-from saiten_server.offline.shared_flow import FlowLedger, SharedFlowState
+from saiten_server.offline.scorer import SECRETS, WATCH_SECONDS, SharedParts
+from saiten_server.offline.shared_flow import LIVE_SECONDS, FlowLedger, SharedFlowState
 from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, FlowState, Grant
 from saiten_server.platform.settings import Settings, read_settings
 from saiten_server.providers import registry
@@ -40,11 +41,16 @@ RAY_CONNECT_SECONDS = 10.0
 
 
 class RunLedger:
-    """The actor that all processes of a run share: flow control, the budget, and what stopped the run."""
+    """The actor that all processes of a run share: flow control, the budget, how long the judge is silent, and what
+    stopped the run."""
 
-    def __init__(self, bounds: FlowLimits, budget_usd: float | None) -> None:
-        self._flow = FlowLedger(bounds)
+    def __init__(
+        self, bounds: FlowLimits, budget_usd: float | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._flow = FlowLedger(bounds, clock=clock)
         self._budget = None if budget_usd is None else LocalBudget(budget_usd)
+        self._silences: dict[str, tuple[float, Silence]] = {}
         self._stopped: dict[str, Any] | None = None
 
     async def exchange(self, process: str, report: FlowReport, demand: Demand) -> Grant:
@@ -67,6 +73,20 @@ class RunLedger:
         """As of `Budget`."""
         if self._budget is not None:
             await self._budget.settle(expected_usd, cost_usd)
+
+    async def note_silence(self, process: str, silence: Silence) -> None:
+        """Notes how long the judge has been silent for a process."""
+        self._silences[process] = self._clock(), silence
+
+    async def find_silence(self) -> Silence:
+        """How long the judge has been silent for all processes, of those that said something lately."""
+        now = self._clock()
+        found = [silence for noted_at, silence in self._silences.values() if now - noted_at < LIVE_SECONDS]
+        if not found:
+            return Silence(0.0, 0, None)
+        faults = [one.fault for one in found if one.fault is not None]
+        failures = sum(one.failures for one in found)
+        return Silence(min(one.seconds for one in found), failures, faults[0] if faults else None)
 
     async def stop(self, error: dict[str, Any]) -> None:
         """Notes the first error that stops the run."""
@@ -147,6 +167,8 @@ class ShardScorer:
         self._shards = ray.get(run.shards)
         self._known = ray.get(run.known)
         self._since = time.monotonic()
+        self._name = secrets.token_hex(8)
+        self._noted_at = 0.0
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         return {"tally": [json.dumps(self._score(int(number))) for number in batch["item"]]}
@@ -170,7 +192,14 @@ class ShardScorer:
         # An earlier try of this shard, whose process died, may have finished some of it.
         index = KeyIndex(self._known, output.read_keys(output.list_labelled(label)))
         writer = Writer(output, job.scorer.make_table, label=label, since=self._since)
-        score_blocks(job, self._shards[number], index=index, writer=writer, tally=tally)
+        score_blocks(job, self._shards[number], index=index, writer=writer, tally=tally, watch=self._note_silence)
+
+    def _note_silence(self, silence: Silence) -> None:
+        """Tells the ledger about every second."""
+        now = time.monotonic()
+        if now - self._noted_at >= WATCH_SECONDS:
+            self._noted_at = now
+            self._run.ledger.note_silence.remote(self._name, silence)
 
 
 def write_error(error: SaitenError) -> dict[str, Any]:
@@ -212,9 +241,11 @@ def run_on_ray(
     workers: int | None = None,
     budget_usd: float | None = None,
     give_up_seconds: float | None = None,
+    watch: Callable[[Silence], None] = lambda _: None,
 ) -> None:
-    """Scores everything on a cluster, or on one of this machine without an `address`. Raises the error that stops the
-    run, and SettingsInvalid where Ray is not installed; `tally` says what was done before."""
+    """Scores everything on a cluster, or on one of this machine without an `address`. `watch` is told about every
+    second how long the judge is silent, in a thread of its own. Raises the error that stops the run, and
+    SettingsInvalid where Ray is not installed; `tally` says what was done before."""
     output = job.open_output()
     output.begin(job.scorer.described)
     output.settle()
@@ -234,15 +265,47 @@ def run_on_ray(
         sent = replace(job, scorer=job.scorer.sharing(shared, settings=list_shareable(settings)))
         run = RayRun(sent, job.scorer.signature, name, ray.put(shards), ray.put(output.read_keys()), ledger)
         settling = Settling(output, run)
-        for told in score_shards(run, len(shards), processes, gpus_each=min(1.0, gpus / processes)):
-            one = read_tally(told)
-            tally.merge(one)
-            settling.take(told["shard"], one.scored)
-            advance()
+        with watching(partial(ask_silence, ledger), watch):
+            for told in score_shards(run, len(shards), processes, gpus_each=min(1.0, gpus / processes)):
+                one = read_tally(told)
+                tally.merge(one)
+                settling.take(told["shard"], one.scored)
+                advance()
         stopped = ray.get(ledger.stopped.remote())
     output.settle()
     if stopped is not None:
         raise read_error(stopped)
+
+
+def ask_silence(ledger: Any) -> Silence | None:
+    """How long the judge is silent; None where the ledger does not say so soon."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        found: Silence = ray.get(ledger.find_silence.remote(), timeout=LIVE_SECONDS)
+    except RayError:
+        return None
+    return found
+
+
+@contextmanager
+def watching(ask: Callable[[], Silence | None], watch: Callable[[Silence], None]) -> Iterator[None]:
+    """Tells `watch` about every second, until the block ends."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(WATCH_SECONDS):
+            if (silence := ask()) is not None:
+                watch(silence)
+
+    thread = threading.Thread(target=look, name="saiten-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Settling:

@@ -62,6 +62,7 @@ def compare_files(files: FrameFiles, rubric: Rubric) -> ComparedRun:
         scales=scales_of(rubric),
         aspects=tuple(aspect.id for aspect in rubric.aspects),
         best=list_best(rubric),
+        rubric=rubric.name,
     )
 
 

@@ -159,7 +159,7 @@ class Scorer:
         """Results with the numbers of their rows, in the order in which they are known. Rows are taken as there is
         place for them, so that they may be any number. Raises the error that stops the run, after the results of the
         rows that were under way; where the caller stops, or the judge is silent for too long, what is under way is
-        cancelled. `watch` is told about every second in which nothing is finished how long the judge is silent."""
+        cancelled. `watch` is told how long the judge is silent: once a second, and whenever something is finished."""
         opened = self._open()
         done: queue.SimpleQueue[RowOutcome] = queue.SimpleQueue()
         left, running = iter(rows), 0
@@ -173,12 +173,11 @@ class Scorer:
                     opened.begin(fresh, tasks, done)
                 if not running:
                     break
-                if not (found := take_all(done)):
-                    silence = opened.silence
-                    watch(silence)
-                    if error is None and is_over(silence, self._shared.give_up_seconds):
-                        error = give_up(silence)
-                        opened.cancel(tasks)
+                found, silence = take_all(done), opened.silence
+                watch(silence)
+                if not found and error is None and is_over(silence, self._shared.give_up_seconds):
+                    error = give_up(silence)
+                    opened.cancel(tasks)
                 for row, result, failure in found:
                     running -= 1
                     error = error or failure

@@ -15,7 +15,7 @@ from saiten_server.core.batch import Batch, BatchOptions, Candidate
 from saiten_server.core.errors import StoreError
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.tables import batch_id as owning_batch
-from saiten_server.platform.sql.tables import batches, equals, table
+from saiten_server.platform.sql.tables import batches, equals, evaluations, table
 from saiten_server.runs.store.account import read_account, store_accounts
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.leases import enter_results, insert_results, settle_figures
@@ -100,6 +100,19 @@ class AdoptionStore:
         )
         row = await db.fetch_one(self._engine, query)
         return None if row is None else (row.url,)
+
+    async def find_result(self, project: str, evaluation_id: str) -> tuple[str | None, str | None] | None:
+        """The address of the files that the project's result was adopted from, as of `find_place`, and its key; None of
+        any other result."""
+        one, run, result = evaluations.c, adopted_runs.c, adopted_results.c
+        query = (
+            select(run.url, result.key)
+            .join(evaluations, one.batch_id == run.batch_id)
+            .outerjoin(adopted_results, (result.batch_id == one.batch_id) & (result.position == one.position))
+            .where(equals(one.id, evaluation_id), equals(one.project, project))
+        )
+        row = await db.fetch_one(self._engine, query)
+        return None if row is None else (row.url, row.key)
 
     async def find_keys(self, batch_id: str, positions: Sequence[int]) -> dict[int, str]:
         """The keys of results, by position."""

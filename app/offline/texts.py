@@ -8,17 +8,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 from pydantic import TypeAdapter, ValidationError
 
 from saiten.core.messages import Message
-from saiten_server.core.batch import Batch, Candidate, parts_of
+from saiten_server.core.batch import AnyRequest, Batch, Candidate, candidate_of, parts_of
 from saiten_server.core.conversation import FAULT_KINDS, RULE_CODES, Conversation, Finding, Persona, Turn
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.core.evaluation import Evaluation
+from saiten_server.core.evaluation import ConversationRequest, Evaluation, EvaluationRequest, PreferenceRequest, Record
 from saiten_server.core.redaction import DROPPED
 from saiten_server.offline.columns import REASON
 from saiten_server.offline.places import find_place
@@ -71,15 +71,31 @@ class AdoptedTexts:
     async def fill(self, project: str, batch: Batch, results: Mapping[int, Result]) -> Mapping[int, Result]:
         """The results by position with their texts, or with why these are not there. Those that were erased, and those
         of other runs, stay as they are. The caller has made sure that the batch is the project's."""
-        wanted = [at for at, one in results.items() if is_dropped(one)] if batch.texts == "drop" else []
+        dropped = [at for at, one in results.items() if one.asked is not None and one.asked.response == DROPPED]
+        wanted = dropped if batch.texts == "drop" else []
         place = await self.store.find_place(project, batch.id) if wanted else None
         if place is None:
             return results
         found, problem = await self._find(project, place[0], await self.store.find_keys(batch.id, wanted))
         # Parsing a long conversation takes milliseconds: beside the event loop.
         return await asyncio.to_thread(
-            lambda: {at: put_back(one, found.get(at), problem) if at in wanted else one for at, one in results.items()}
+            lambda: {at: tell(one, found.get(at), problem) if at in wanted else one for at, one in results.items()}
         )
+
+    async def fill_record(self, project: str, record: Record) -> tuple[Record, Message | None]:
+        """The project's record with its texts, or why these are not there. Any other than an adopted one stays as it
+        is."""
+        asked = record.request
+        if isinstance(asked, PreferenceRequest) or (known := candidate_of(asked)).response != DROPPED:
+            return record, None
+        place = await self.store.find_result(project, record.evaluation.id)
+        if place is None:
+            return record, None
+        url, key = place
+        found, problem = await self._find(project, url, {} if key is None else {0: key})
+        told = await asyncio.to_thread(put_back, known, record.evaluation, found.get(0), problem)
+        update = {"evaluation": told.evaluation, "request": ask_again(asked, told.candidate)}
+        return record.model_copy(update=update), told.untold
 
     async def _find(
         self, project: str, url: str | None, keys: Mapping[int, str]
@@ -103,11 +119,6 @@ class AdoptedTexts:
                     with suppress(ValueError):  # larger than all that is kept
                         self._kept[address, key] = texts
         return found, problem
-
-
-def is_dropped(result: Result) -> bool:
-    """Whether the result has figures only, and was not erased."""
-    return result.asked is not None and result.asked.response == DROPPED
 
 
 async def read_texts(address: str, keys: Sequence[str], seconds: float) -> tuple[dict[str, Texts], Message]:
@@ -144,20 +155,40 @@ def read_told(said: bytes) -> tuple[dict[str, Texts], Message]:
     return found, CHANGED if problem is None else TOLD.get(problem, UNREADABLE)
 
 
-def put_back(result: Result, texts: Texts | None, problem: Message) -> Result:
-    """The result with its texts, or with why they are not there."""
+class Told(NamedTuple):
+    """What was scored and how, with its texts, or as it is and why they are not there."""
+
+    candidate: Candidate
+    evaluation: Evaluation | None
+    untold: Message | None = None
+
+
+def put_back(known: Candidate, evaluation: Evaluation | None, texts: Texts | None, problem: Message) -> Told:
+    """A result with its texts, or with why they are not there: the problem where there are none."""
     if texts is None:
-        return replace(result, untold=problem)
+        return Told(known, evaluation, problem)
     if not texts:
-        return replace(result, untold=WITHOUT)
+        return Told(known, evaluation, WITHOUT)
     try:
-        candidate = read_candidate(result.candidate, texts)
-        evaluation = result.evaluation and read_said(result.evaluation, candidate, texts)
+        candidate = read_candidate(known, texts)
+        said = evaluation and read_said(evaluation, candidate, texts)
     except (ValidationError, ValueError, TypeError, RecursionError):
-        return replace(result, untold=UNREADABLE)
-    if candidate is None:
-        return replace(result, untold=CHANGED)
-    return replace(result, asked=candidate, evaluation=evaluation)
+        return Told(known, evaluation, UNREADABLE)
+    return Told(known, evaluation, CHANGED) if candidate is None else Told(candidate, said)
+
+
+def tell(result: Result, texts: Texts | None, problem: Message) -> Result:
+    """The result as `put_back` tells it."""
+    told = put_back(result.candidate, result.evaluation, texts, problem)
+    return replace(result, asked=told.candidate, evaluation=told.evaluation, untold=told.untold)
+
+
+def ask_again(asked: EvaluationRequest | ConversationRequest, candidate: Candidate) -> AnyRequest:
+    """The request with what was said."""
+    whole = candidate.conversation
+    if whole is None:
+        return asked.model_copy(update={"context": candidate.context, "response": candidate.response})
+    return asked.model_copy(update={"turns": whole.turns, "persona": whole.persona, "goal": whole.goal})
 
 
 CONTEXT: TypeAdapter[tuple[Utterance, ...]] = TypeAdapter(tuple[Utterance, ...])

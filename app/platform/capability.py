@@ -7,9 +7,10 @@ depth, adds its routes, a `service` with `open_service` a service of its own, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 from types import ModuleType
@@ -44,9 +45,9 @@ class Ground:
     new_id: Callable[[str], str]
 
 
-def find_parts(capability: str, part: str) -> Iterator[ModuleType]:
+@cache
+def find_parts(capability: str, part: str) -> tuple[ModuleType, ...]:
     """The modules of a capability that are called so, or that stand in a folder that is."""
     package = import_module(f"saiten_server.{capability}")
-    for found in walk_packages(package.__path__, f"{package.__name__}."):
-        if part in found.name.split(".")[2:]:
-            yield import_module(found.name)
+    found = [one.name for one in walk_packages(package.__path__, f"{package.__name__}.")]
+    return tuple(import_module(name) for name in found if part in name.split(".")[2:])

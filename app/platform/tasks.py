@@ -16,7 +16,7 @@ WARM_SECONDS = 0.25
 first."""
 
 CHORES_SECONDS = 1.0
-"""Delay before the first round of work that nobody waits for, so that the first callers of a service that has just
+"""Delay before the first round of work that no one waits for, so that the first callers of a service that has just
 started need not share it with them."""
 
 AGAIN_SECONDS = 0.5

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.responses import JSONResponse
 
-from saiten.core.messages import Message, Misfit
+from saiten.core.messages import Message, Misfit, value_as_json
 from saiten.core.plain_text import is_korean
 from saiten_server.core.errors import NotFound, RubricRequired
 from saiten_server.core.evaluation import (
@@ -26,7 +26,7 @@ from saiten_server.core.evaluation import (
     require_rubric,
 )
 from saiten_server.core.model import require_moment
-from saiten_server.core.sentences import translate
+from saiten_server.core.sentences import Sentence, Telling, translate
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import (
@@ -70,7 +70,13 @@ FIRST_YEAR, LAST_YEAR = 1, 9999
 Moment = Annotated[datetime, BeforeValidator(require_moment), AfterValidator(require_zone)]
 
 
-class ReadEvaluation(Evaluation):
+class Reread(Evaluation, Telling):
+    """An evaluation with what is told of its texts."""
+
+    texts_missing: Sentence | None = None
+
+
+class ReadEvaluation(Reread):
     """An evaluation with the extra fields that `include` selects."""
 
     trace: list[CallTrace] | None = None
@@ -201,15 +207,19 @@ async def write_evaluation(
     request: Request, container: Container, record: Record, include: Sequence[Include] | None
 ) -> Response:
     """A stored evaluation with its judge's badge and the extra fields that `include` selects."""
-    evaluation = await container.ratings.reliabilities.mark(request.state.project, record.evaluation)
     more: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     if include and "trace" in include:
         more["trace"] = [call.model_dump(mode="json") for call in record.trace]
     if include and "request" in include:
+        record, untold = await container.texts.fill_record(request.state.project, record)
         more["request"] = record.request.model_dump(mode="json")
+        if untold is not None:
+            told = {"texts_missing": str(untold), "messages": {"texts_missing": value_as_json(untold)}}
+    evaluation = await container.ratings.reliabilities.mark(request.state.project, record.evaluation)
     if not more:
         return tell_stored(request, evaluation.model_dump_json())
-    return JSONResponse(translate(evaluation.model_dump(mode="json"), language_of(request)) | more)
+    return JSONResponse(translate(evaluation.model_dump(mode="json") | told, language_of(request)) | more)
 
 
 conversations = APIRouter(prefix="/v1/conversations", tags=["conversations"])
@@ -226,7 +236,7 @@ CONVERSATION = {
 }
 
 
-class ReadConversation(Evaluation):
+class ReadConversation(Reread):
     """The result of a conversation with the extra fields that `include` selects."""
 
     request: ConversationRequest | None = None

@@ -23,9 +23,9 @@ COVERS: dict[PersonalKind, str] = {kind: f"[{kind}]" for kind in ("email", "phon
 """What stands in the place of each kind."""
 
 # Full-width forms, the many dashes, dots and blanks become ASCII one for one, so that places stay.
-NARROW = {0x3000: " "} | {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+NARROW = {0x3000: " ", 0xFE6B: "@"} | {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 SEPARATORS = (
-    dict.fromkeys(map(ord, "‐‑‒–—―−－ー─━㇐ㅡ﹣"), "-")
+    dict.fromkeys(map(ord, "‐‑‒–—―⁃−－ーｰ─━➖㇐一ㅡ﹘﹣"), "-")
     | dict.fromkeys(map(ord, "·・･‧∙•"), ".")
     | dict.fromkeys(map(ord, "〜∼"), "~")
     | dict.fromkeys(map(ord, "\t\xa0\xad\u2002\u2003\u2009\u200b\u200c\u200d\u202f\u2060\ufeff"), " ")
@@ -34,11 +34,17 @@ SEPARATORS = (
 HOST_CHARACTERS = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
 HOST = rf"(?:[{HOST_CHARACTERS}](?:[{HOST_CHARACTERS}-]{{0,61}}[{HOST_CHARACTERS}])?\.){{1,8}}[A-Za-z]{{2,24}}"
 AT = r"(?: ?@ ?| ?[(\[]at[)\]] ?)"
-EMAIL = re.compile(rf"(?<![A-Za-z0-9._%+-])[A-Za-z0-9_%+-][A-Za-z0-9._%+'-]{{0,63}}{AT}{HOST}(?![A-Za-z0-9])", re.ASCII)
+EMAIL = re.compile(
+    rf"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-][A-Za-z0-9._%+'-]{{0,63}}{AT}{HOST}(?![A-Za-z0-9])", re.ASCII
+)
+WIDE_DOT = re.compile("(?<=[０-９Ａ-Ｚａ-ｚ])[。｡](?=[０-９Ａ-Ｚａ-ｚ])")
+"""What the dot's key writes between full-width letters."""
+
 GAP = r"[-.\ _/~()]{1,4}"
 SPOKEN = r"[-.\ _/~()の、,]{1,4}"
 PHONES = re.compile(
-    rf"""(?<!\d) (?<!\d[-.,:/]) (?<![A-Za-z]/) (?:
+    rf"""(?<!\d) (?<!\d[-.:]) (?:(?<!\d[,/]) | (?<=[-.\ )]\d{{4}}[,/]) | (?<=\b0\d{{9}}[,/]) | (?<=\b0\d{{10}}[,/]))
+      (?<![A-Za-z]/) (?<!〒) (?<!〒\ ) (?:
       \+\d{{1,3}}(?:{GAP})? \d{{1,4}} (?:(?:{GAP})?\d{{2,4}}){{2,3}}
     | (?:00[12]?|010)(?:{GAP})?8[12](?:{GAP})?(?:0{GAP})?\d{{1,3}}(?:(?:{GAP})?\d{{3,4}}){{2}}
     | 8[12]-\d{{1,3}}-\d{{3,4}}-\d{{4}}
@@ -48,7 +54,7 @@ PHONES = re.compile(
     | 0[5789]0\d{{4}}{GAP}\d{{4}}
     | 01[016789]{GAP}\d{{7,8}}
     | 01[016789]\d{{3,4}}{GAP}\d{{4}}
-    | 0(?:\ \d){{9,10}}
+    | 0\ (?:[5789]\ 0\ \d|1\ 0\ [2-9])(?:\ \d){{7}}
     | 050\d{{9}}
     | 0\d{{9,10}}
     | 02\d{{7,8}}
@@ -56,6 +62,9 @@ PHONES = re.compile(
     re.VERBOSE,
 )
 INTERNATIONAL = re.compile(r"\+|00|8[12]-|010[^\d]?8[12]\D")
+BOOK = re.compile(r"IS[BS]N(?:-1[03])?[ :.]{0,3}\Z")
+"""What stands before the number of a book."""
+
 BEFORE, AFTER = r"(?<!\d)(?<!\d[-.])", r"(?!\d)(?!-\d)"
 PART = r"[-. ]{1,3}"
 CARD = re.compile(
@@ -152,7 +161,7 @@ def narrow_forms(text: str) -> str:
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
     """The places of e-mail addresses."""
-    plain = text.translate(NARROW)
+    plain = WIDE_DOT.sub(".", text).translate(NARROW)
     if "@" in plain or "at" in plain:
         for found in EMAIL.finditer(plain):
             yield found.span()
@@ -160,9 +169,11 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """The places of telephone numbers of Japan and Korea, and of others with a country code."""
-    for found in PHONES.finditer(narrow_forms(text)):
+    plain = narrow_forms(text)
+    for found in PHONES.finditer(plain):
         digits = re.sub(r"\D", "", found[0])
-        if is_phone(digits, international=INTERNATIONAL.match(found[0]) is not None):
+        is_book = BOOK.search(plain[max(0, found.start() - 10) : found.start()]) is not None
+        if not is_book and is_phone(digits, international=INTERNATIONAL.match(found[0]) is not None):
             yield found.span()
 
 
@@ -201,7 +212,9 @@ def is_my_number(digits: str) -> bool:
 
 def is_resident(digits: str, *, written: bool) -> bool:
     """Whether it is a 주민등록번호: a date of birth and a digit for century and sex. Since October 2020 they have no
-    check digit, so that one `written` in two parts needs none."""
+    check digit, so that one `written` in two parts needs none. Undivided, a bar code of Japan or Korea is none."""
+    if not written and digits.startswith(("45", "49", "880")) and is_bar_code(digits):
+        return False
     centuries = {"9": 18, "0": 18, "1": 19, "2": 19, "5": 19, "6": 19, "3": 20, "4": 20, "7": 20, "8": 20}
     try:
         date(centuries[digits[6]] * 100 + int(digits[:2]), int(digits[2:4]), int(digits[4:6]))
@@ -210,6 +223,11 @@ def is_resident(digits: str, *, written: bool) -> bool:
     weights = [2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5]
     total = sum(int(digit) * weight for digit, weight in zip(digits[:12], weights, strict=True))
     return written or int(digits[12]) == (11 - total % 11) % 10
+
+
+def is_bar_code(digits: str) -> bool:
+    """Whether the check digit of 13 is that of an article (GTIN-13)."""
+    return sum(int(digit) * (1 + 2 * (place % 2)) for place, digit in enumerate(digits)) % 10 == 0
 
 
 TAGGING = threading.Lock()

@@ -834,7 +834,7 @@ class MeasureValue(Answer):
     value: float | None = None
     """the weighted mean; null without a conversation"""
     interval: tuple[float, float] | None = None
-    """at 95 %; null for fewer than six conversations"""
+    """at 95 %; null for fewer than six conversations, and of ratings that are all alike"""
     n: int
     """conversations"""
 
@@ -3314,10 +3314,14 @@ class Evaluation(Answer):
     """the judge's reasons, where it was asked for them after it had rated"""
     reliability: Reliability | None = None
     """how the judge's ratings correlated with human ratings; added when a result is read"""
+    texts_missing: str | None = None
+    """with `include=request`: why the texts of an adopted result could not be read from its files"""
     trace: Sequence[CallTrace] | None = None
     """the judge's calls, with `include=trace`"""
     request: Mapping[str, Any] | None = None
     """what was asked, with `include=request`"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class EvaluationPage(Answer):

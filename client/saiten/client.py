@@ -900,12 +900,13 @@ class AsyncClient:
         conversations: Sequence[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in the API
         limit: int | None = None,
+        idempotency_key: str | None = None,
     ) -> DatasetGrowth:
         """Adds conversations of the monitor to the dataset's next version: those of these names, or the newest of the
         sample that fit the filter. What is there already is not added again."""
         given = {"conversations": conversations, "filter": filter, "limit": limit}
         asked = {"dataset": dataset, **{name: value for name, value in given.items() if value is not None}}
-        return await self._post(DatasetGrowth, f"{monitor_path(monitor)}/dataset", asked)
+        return await self._create(DatasetGrowth, f"{monitor_path(monitor)}/dataset", asked, idempotency_key)
 
     def open_monitor_round(
         self,

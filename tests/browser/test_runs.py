@@ -83,3 +83,11 @@ def test_two_runs_are_picked_on_a_phone(visitor: Visit):
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("a-102")
     assert visitor.overflow() <= 0
+
+
+def test_what_changed_covers_nothing_else(visitor: Visit):
+    visitor.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    page = visitor.goto("/")
+    words = page.locator("#glances .verdict, #first .verdict")
+    expect(words.first).to_be_visible()
+    assert words.evaluate_all("all => all.map(one => getComputedStyle(one).position)") == ["static"] * words.count()

@@ -2,11 +2,13 @@
 
 import io
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from saiten.commands.files import InvalidItems
+from saiten.core.language import use_language
 from saiten_server.cli.analysis_input import opened, read_beginning
 from tests.support.analyzing import AGREED, analyze, ndjson, refused, table
 
@@ -29,6 +31,22 @@ def test_every_broken_line_is_named_with_what_is_wrong() -> None:
     assert "did you mean 'fluency'?" in lines[3]
     assert lines[4] == "standard input: line 6: has no item"
     assert lines[5:] == ["… and 1 more"]
+
+
+LANGUAGES = {
+    "ja": ("標準入力: 2 行目: 'fluency' は数値ではありません", "標準入力: ドキュメントが正しい JSON ではありません: "),
+    "ko": ("표준 입력: 2행: 'fluency': 숫자가 아닙니다", "표준 입력: 문서가 올바른 JSON이 아닙니다: "),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_broken_lines_are_told_in_the_language_of_the_command(language: str, request: pytest.FixtureRequest) -> None:
+    line, document = LANGUAGES[language]
+    request.addfinalizer(partial(use_language, "en"))
+    use_language(language)
+    assert refused("agreement", stdin=BROKEN)[0] == f"saiten: {line}"
+    for name in ("agreement", "ranking"):
+        assert refused(name, stdin=b'[{"item": 3').pop().startswith(f"saiten: {document}"), name
 
 
 def test_every_broken_row_is_named_with_what_is_wrong(tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from saiten.commands import leaderboard
+from saiten.core.errors import SaitenError
 from tests.preferences.rankings.test_api import list_records
 from tests.support.analyzing import analyze, ndjson
 from tests.support.command import saiten, served
@@ -99,3 +102,13 @@ def test_a_gate_of_pairs_says_what_it_needs(tmp_path: Path) -> None:
     assert (alone.returncode, "--baseline" in alone.stderr) == (3, True)
     beside = saiten("gate", "--max-loss", "0.1", "--candidate", "ba_1", folder=tmp_path)
     assert (beside.returncode, "--pairwise" in beside.stderr) == (3, True)
+
+
+def test_a_leaderboard_without_anything_to_rank_could_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(*asked: object) -> dict[str, object]:
+        return {"name": "nightly", "judge": None, "people": None, "ratings": None, "agreement": []}
+
+    monkeypatch.setattr(leaderboard, "send", answer)
+    done = CliRunner().invoke(leaderboard.command, ["--name", "nightly"])
+    assert isinstance(done.exception, SaitenError)
+    assert "nothing to rank" in str(done.exception)

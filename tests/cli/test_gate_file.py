@@ -153,6 +153,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "alpha": ({"alpha": 2.0}, "--alpha: should be less than 0.5"),
     "budget": ({"budget_usd": -1.0}, "--budget: "),
     "rule": ({"rules": [{"aspect": "", "max_drop": 1.0}]}, "--max-drop or --min-mean of '': "),
+    "rise": ({"rules": [{"finding": "", "max_rise": 1.0}]}, "--max-rise of '': "),
 }
 
 OPTIONS = {

@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,13 @@ def read_section(title: str) -> str:
 
 def squeeze(text: str) -> str:
     return " ".join(text.split())
+
+
+def read_tables(text: str) -> list[set[str]]:
+    """The heading and the rows of each table, which ends at an empty line."""
+    lines = [squeeze(line) for line in text.splitlines()]
+    begins = [at - 1 for at, line in enumerate(lines) if line.startswith("──")]
+    return [{line.strip("─") for line in takewhile(bool, lines[at:])} for at in begins]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +48,8 @@ def test_commands_print_what_the_readme_shows(title: str, codes: list[int], tmp_
     parts = [part for line in shown.splitlines() if (part := squeeze(line.removesuffix("…")))]
     assert len(parts) >= 8
     assert [part for part in parts if part not in squeeze(printed)] == []
+    tables = read_tables(printed)
+    assert [rows for rows in read_tables(shown) if not any(rows <= table for table in tables)] == []
 
 
 @pytest.mark.parametrize("translation", ["README.ja.md", "README.ko.md"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -176,8 +177,24 @@ async def test_the_run_of_a_window_is_weighed_likewise(quick: MonitorBench) -> N
     assert overall.n == len(sampled)
     assert overall.mean == pytest.approx((2 * 8 * others + 2) / (2 * others + 1))
     assert overall.mean == pytest.approx(window.aspects["overall"].value)
+    assert overall.interval == pytest.approx(window.aspects["overall"].interval)
     assert sum(overall.histogram.values()) == pytest.approx(len(sampled))
     assert summary.counts.scored == len(sampled)
+
+
+async def test_an_interval_stays_within_the_scale_and_there_is_none_of_equal_ratings(quick: MonitorBench) -> None:
+    monitor = await quick.make()
+    ratings = {"alike": [9.0] * 8, "one-low": [9.0] * 7 + [1.0]}
+    for system, own in ratings.items():
+        names = [f"{system}-{number}" for number in range(len(own))]
+        quick.live.close(*(replace(make_live(name), system=system) for name in names))
+        await quick.work.do_round()
+        await quick.score(dict(zip(names, own, strict=True)))
+        await quick.work.do_round()
+    found = {one.system: one.aspects["overall"].interval for one in await windows_of(quick, monitor.id)}
+    assert found["alike"] is None
+    assert found["one-low"] is not None
+    assert 1 <= found["one-low"][0] < 8 < found["one-low"][1] <= 9
 
 
 async def test_a_rate_of_zero_judges_nothing_and_rules_still_look(quick: MonitorBench) -> None:

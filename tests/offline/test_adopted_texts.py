@@ -29,6 +29,12 @@ async def adopt(client: httpx.AsyncClient, folder: Path, **more: Any) -> str:
     return str(made.json()["id"])
 
 
+async def find_id(client: httpx.AsyncClient, run: str, position: int = 3) -> str:
+    """The id of the run's result there."""
+    lines = (await client.get(f"/v1/batches/{run}/results")).text.splitlines()
+    return str(json.loads(lines[position])["id"])
+
+
 async def open_page(client: httpx.AsyncClient, run: str, position: int = 3) -> str:
     page = await client.get(f"/runs/{run}/items/{position}")
     assert page.status_code == 200, page.text
@@ -50,10 +56,38 @@ async def test_a_case_is_read_from_the_file(tmp_path: Path) -> None:
             assert text in listed.text
             # What failed has no texts in files.
             assert "[text dropped]" in await open_page(client, run, 5)
-            # Nothing was stored: the same page of the service's own records has none.
-            lines = (await client.get(f"/v1/batches/{run}/results")).text.splitlines()
-            stored = await client.get(f"/evaluations/{json.loads(lines[3])['id']}")
-            assert text not in stored.text
+            # Nothing was stored: what reads no files has none.
+            assert text not in (await client.get(f"/v1/batches/{run}/results")).text
+            made = await find_id(client, run)
+            assert text in (await client.get(f"/evaluations/{made}")).text
+
+
+async def test_a_request_is_read_from_the_file(tmp_path: Path) -> None:
+    """With the judge's reasons, and with findings at the turns that they are of."""
+    for kind in ("responses", "conversations"):
+        rows = make_rows(kind, ROWS)
+        number, record = next(
+            (at, one.record)
+            for at, one in enumerate(rows)
+            if one.record and (kind == "responses" or one.record.evaluation.findings)
+        )
+        folder = store(rows, kind, tmp_path / "runs" / kind, texts=True)
+        (tmp_path / kind).mkdir()
+        async with serving(tmp_path / kind, judge="lexical", adopt_from=str(tmp_path / "runs")) as client:
+            made = await find_id(client, await adopt(client, folder), number)
+            bare = (await client.get(f"/v1/evaluations/{made}")).json()
+            places = ["evaluations", "conversations"] if kind == "conversations" else ["evaluations"]
+            for place in places:
+                found = (await client.get(f"/v1/{place}/{made}?include=request")).json()
+                asked = record.request.model_dump(mode="json")
+                said = ("turns", "persona", "goal") if kind == "conversations" else ("context", "response")
+                assert {name: found["request"][name] for name in said} == {name: asked[name] for name in said}
+                assert {one["reason"] for one in found["aspects"].values() if one["rating"]} == {"…"}
+                assert "texts_missing" not in found
+                known = record.evaluation.findings
+                assert known is None or [one.turn for one in known] == [one["turn"] for one in found["findings"]]
+        assert "request" not in bare
+        assert not any(one["reason"] for one in bare["aspects"].values())
 
 
 async def test_findings_stand_at_the_turns_that_they_are_of(tmp_path: Path) -> None:
@@ -102,6 +136,11 @@ async def test_what_is_not_there_is_told_without_a_path(tmp_path: Path) -> None:
         found["bare"] = await open_page(client, await adopt(client, bare))
     async with serving(tmp_path, judge="lexical") as client:
         found["refused"] = await open_page(client, run)
+        address = f"/v1/evaluations/{await find_id(client, run)}?include=request"
+        answer = (await client.get(address, headers={"Accept-Language": "ja"})).json()
+        assert "許可されていません" in answer["texts_missing"]
+        assert answer["messages"] == {"texts_missing": {"code": "adopted-texts-refused", "values": {}}}
+        assert answer["request"]["response"] == "[text dropped]"
     for case, page in found.items():
         assert told[case] in page, case
         assert "[text dropped]" in page
@@ -130,9 +169,12 @@ async def test_erased_texts_are_not_read_again(tmp_path: Path) -> None:
     async with serving(tmp_path, judge="lexical", adopt_from=str(folder)) as client:
         run = await adopt(client, folder)
         assert "item-3 について教えて" in await open_page(client, run)
+        address = f"/v1/evaluations/{await find_id(client, run)}?include=request"
+        assert "item-3 について教えて" in (await client.get(address)).text
         erased = await client.post("/v1/erasures", json={"metadata": {"system": "甲"}})
         assert erased.is_success, erased.text
         assert "item-3 について教えて" not in await open_page(client, run)
+        assert "item-3 について教えて" not in (await client.get(address)).text
 
 
 async def test_the_address_is_that_of_the_last_adoption(tmp_path: Path) -> None:

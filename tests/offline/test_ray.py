@@ -70,3 +70,27 @@ def test_a_run_on_ray_survives_the_death_of_a_worker(tmp_path: Path) -> None:
     run = read_run(open_files(str(folder)), open_rubrics(None).get("ja-conversation"))
     assert len({*run.frame.items.tolist()}) == len(run.frame) == COUNT
     assert run.frame.judged == COUNT
+
+
+def test_the_driver_says_that_the_judge_is_silent(tmp_path: Path) -> None:
+    judge, short = JudgeProcess(latency_ms=60_000.0), tempfile.mkdtemp(prefix="ray-")
+    judge.start()
+    write_parquet(tmp_path / "in" / "a.parquet", [make_conversation(number) for number in range(8)])
+    variables = {"OPENAI_BASE_URL": judge.base_url, "OPENAI_API_KEY": "sk-secret", "RAY_TMPDIR": short}
+    options = ["in", "out", "--rubric", "ja-conversation", "--engine", "ray", "--workers", "1", "--give-up-after", "6"]
+    sooner = "from saiten_server.cli import offline; offline.FIRST_TOLD_SECONDS = 1.0; offline.command()"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", sooner, *options],
+            cwd=tmp_path,
+            env=environment(tmp_path, **variables),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+    finally:
+        judge.stop()
+        shutil.rmtree(short, ignore_errors=True)
+    assert "no answer of the judge since" in done.stderr
+    assert "gave no answer for 6 s" in done.stderr

@@ -120,6 +120,17 @@ def test_other_signatures_and_values_off_their_scale_are_refused(tmp_path: Path)
         gate_files(ask(), open_files(str(path)), first, RUBRICS, None)
 
 
+def test_a_blend_whose_square_is_infinite_is_refused(tmp_path: Path) -> None:
+    table = make_table(make_rows("blended", 40), rubric_of("blended"))
+    place = table.schema.get_field_index("blended.relevance")
+    values = table.column("blended.relevance").to_pylist()
+    values[25] = 1e300
+    path = tmp_path / "d.parquet"
+    pq.write_table(table.set_column(place, "blended.relevance", [values]), path, row_group_size=10)
+    with pytest.raises(InvalidRequest, match=r"d\.parquet, row group 2: 'relevance' is not a number within"):
+        summarize_files(open_files(str(path)), RUBRICS, None)
+
+
 def sign(row: ScoredRow, signature: str) -> Any:
     evaluation = row.record.evaluation  # type: ignore[union-attr]
     return evaluation.model_copy(update={"signature": f"saiten:1|{signature}"})
@@ -160,5 +171,9 @@ def test_the_command_sums_files_up_and_analyses_what_a_judge_said(tmp_path: Path
     assert (summary["rubric"], summary["counts"]["total"]) == ("ja-conversation", 40)
     wins = runner.invoke(analyze, ["win-rates", str(tmp_path / "run"), "--json"])
     assert json.loads(wins.output)["systems"] == ["", "甲"]
+    for name, words in (("none", "there are no Parquet files of results"), ("x.ndjson", "it cannot be read")):
+        (tmp_path / "x.ndjson").write_text("{}\n")
+        refused = runner.invoke(analyze, ["summary", str(tmp_path / name)])
+        assert (refused.exit_code, words in refused.output) == (2, True), refused.output
     refused = runner.invoke(analyze, ["agreement", str(tmp_path / "run")])
     assert (refused.exit_code, "/v1/runs/adopt" in refused.output) == (2, True)

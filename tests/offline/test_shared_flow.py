@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
+from threading import Event
 
 import pytest
 
+from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError
-from saiten_server.offline.ray_engine import require_reachable
+from saiten_server.offline.judging import Silence
+from saiten_server.offline.ray_engine import RunLedger, require_reachable, watching
 from saiten_server.offline.shared_flow import LIVE_SECONDS, FlowLedger, SharedFlowState
 from saiten_server.platform.flow_state import Demand, FlowLimits, FlowReport, Grant
 from tests.support.services import free_port
+from tests.support.waiting import LIMIT_SECONDS
 
 
 class Clock:
@@ -52,6 +56,33 @@ async def test_a_process_without_a_call_is_told_when_to_ask_again(clock: Clock) 
     ledger = FlowLedger(FlowLimits(10), clock=clock)
     assert (await ledger.exchange("a", ANSWERED, demand(20))).admitted == 9
     assert (await ledger.exchange("b", FlowReport(), demand(1))).wait_seconds == pytest.approx(0.02)
+
+
+async def test_the_judge_is_silent_where_it_is_for_all_processes(clock: Clock) -> None:
+    ledger, fault = RunLedger(FlowLimits(4), None, clock=clock), Message("verbatim", text="503")
+    assert (await ledger.find_silence()).seconds == 0
+    await ledger.note_silence("a", Silence(40.0, 3, fault))
+    await ledger.note_silence("b", Silence(35.0, 2, None))
+    assert await ledger.find_silence() == Silence(35.0, 5, fault)
+    await ledger.note_silence("b", Silence(0.5, 0, None))
+    assert (await ledger.find_silence()).seconds == 0.5
+    # One that has nothing to do, or is gone, says nothing any more.
+    clock.now += LIVE_SECONDS
+    await ledger.note_silence("a", Silence(50.0, 4, fault))
+    assert (await ledger.find_silence()).seconds == 50
+
+
+def test_the_driver_is_told_while_it_waits() -> None:
+    asked, told = iter([None, Silence(1.0, 0, None)]), Event()
+    found: list[Silence] = []
+
+    def watch(silence: Silence) -> None:
+        found.append(silence)
+        told.set()
+
+    with watching(lambda: next(asked, None), watch):
+        assert told.wait(LIMIT_SECONDS)
+    assert found == [Silence(1.0, 0, None)]
 
 
 async def test_who_waits_without_a_call_goes_first(clock: Clock) -> None:

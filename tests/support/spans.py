@@ -137,4 +137,8 @@ def export(spans: Sequence[WireSpan]) -> ExportTraceServiceRequest:
 
 
 def pairs(attributes: Mapping[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=AnyValue(string_value=str(value))) for key, value in attributes.items()]
+    return [KeyValue(key=key, value=as_value(value)) for key, value in attributes.items()]
+
+
+def as_value(value: Any) -> AnyValue:
+    return AnyValue(bool_value=value) if isinstance(value, bool) else AnyValue(string_value=str(value))

@@ -30,6 +30,12 @@ ALL = ("email", "phone", "number", "name")
         ("マイナンバーは3285  3505  5241", "マイナンバーは[number]"),
         ("taro (at) example.com と o'brien@example.com", "[email] と [email]"),
         ("info@日本語.jp, kim @ naver.com", "[email], [email]"),
+        ("090-1234-5678,080-1234-5678/03-1234-5678、0312345678", "[phone],[phone]/[phone]、[phone]"),
+        ("01012345678/01087654321", "[phone]/[phone]"),
+        ("090ｰ1234ｰ5678か090⁃1234⁃5678か090一1234一5678", "[phone]か[phone]か[phone]"),
+        ("メールは...taro@example.com", "メールは[email]"),
+        ("ｔａｒｏ＠ｅｘａｍｐｌｅ。ｃｏｍ、hana﹫example.com。OK", "[email]、[email]。OK"),
+        ("〒150-0002 03-1234-5678", "〒150-0002 [phone]"),
         ("김민수 씨, 안녕하세요", "[name] 씨, 안녕하세요"),
         ("東京の佐藤花子さんです", "東京の[name]さんです"),
     ],
@@ -49,6 +55,10 @@ def test_personal_data_are_covered(text, covered):
         "JAN 4936585240329",  # 13 digits that pass Luhn's check
         "https://example.com/0312345678",
         "ISBN 978-4-10-101001-4",
+        "ISBN-10: 0306406152、ISBN：0306406152",
+        "巨人 0 0 1 0 0 0 2 0 0 3、阪神 0 1 0 0 0 0 2 0 0 0 3",
+        "〒060-0001 123号室",
+        "4901234567894",  # a bar code that would be of 1949
         "이용자님, 고객님",
         "0.1234567890",
         "",

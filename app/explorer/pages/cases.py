@@ -13,7 +13,6 @@ from saiten_server.core.evaluation import AspectResult
 from saiten_server.core.rubric import Aspect, Level, Rubric
 from saiten_server.explorer.pages.conversation import TurnView
 from saiten_server.explorer.pages.item import RaterView, ResponseNames, list_turns, view_ratings
-from saiten_server.offline.service import AdoptionService
 from saiten_server.platform.web.page import Piece, compare_texts, replace_text
 from saiten_server.ratings.values import StoredRating
 from saiten_server.runs.result import CaseRow, Result
@@ -116,7 +115,7 @@ async def read_run_cases(container: Container, project: str, batch: Batch, posit
     """The run's responses at these positions; what was erased meanwhile is left out. Texts of an adopted run are read
     from its files."""
     found = await container.dashboard.browser.read(project, batch.id, positions)
-    found = await container.find(AdoptionService).texts.fill(project, batch, found)
+    found = await container.texts.fill(project, batch, found)
     ratings = await container.ratings.service.ratings.of_results(project, batch.id, [*found.values()])
     return RunCases(batch, found, [rating for _, rating in ratings])
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from saiten_server.core.batch import ENDED_STATUSES, Batch, Candidate, Entry, parts_of
+from saiten_server.core.batch import ENDED_STATUSES, Batch, Candidate, Entry, candidate_of
 from saiten_server.core.conversation import texts_of_conversation
 from saiten_server.core.dialogue import Dialogue, Utterance, responder_of
 from saiten_server.core.errors import NotFound
@@ -20,7 +20,6 @@ from saiten_server.core.evaluation import (
     ADOPTED,
     AspectResult,
     CallTrace,
-    ConversationRequest,
     Evaluation,
     MaskedSpan,
     Path,
@@ -40,7 +39,6 @@ from saiten_server.explorer.pages.exploration import (
     read_address_number,
     read_exploration,
 )
-from saiten_server.offline.service import AdoptionService
 from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query
@@ -88,7 +86,7 @@ async def show_item(
             raise NotFound(Message("position-not-found"))
         return show_pending(request, batch)
     found = await container.dashboard.browser.read(project, batch_id, [position])
-    result = (await container.find(AdoptionService).texts.fill(project, batch, found)).get(position)
+    result = (await container.texts.fill(project, batch, found)).get(position)
     if result is None:
         raise NotFound(Message("item-gone"))
     names = ResponseNames(result.id, batch, result.entry, result.system)
@@ -106,19 +104,15 @@ async def show_evaluation(request: Request, container: Serving, project: Project
     record = await container.scoring.evaluations.find(project, evaluation_id)
     if record is None:
         raise NotFound(Message("evaluation-not-found"))
+    record, untold = await container.texts.fill_record(project, record)
     asked = record.request
     if isinstance(asked, PreferenceRequest):  # which has an id of its own kind, and is not found here
         raise NotFound(Message("evaluation-not-found"))
-    if isinstance(asked, ConversationRequest):
-        candidate = Candidate.model_construct(**parts_of(asked), metadata=asked.metadata)
-    else:
-        candidate = Candidate.model_construct(
-            context=asked.context, response=asked.response, reference=asked.reference, metadata=asked.metadata
-        )
     ratings = await find_ratings(container.ratings.service, project, ResponseNames(evaluation_id))
-    none = dict.fromkeys(("batch", "place", "entry", "failure", "back", "untold"))
-    shown = ShownResponse(record.evaluation, record.trace, candidate, rubric_name_of(record.evaluation), ratings)
-    return await render_item(request, container, project, shown, **none)
+    none = dict.fromkeys(("batch", "place", "entry", "failure", "back"))
+    name = rubric_name_of(record.evaluation)
+    shown = ShownResponse(record.evaluation, record.trace, candidate_of(asked), name, ratings)
+    return await render_item(request, container, project, shown, untold=untold, **none)
 
 
 @router.post("/evaluations/{evaluation_id}/reasons")

@@ -34,7 +34,8 @@ async def find_monitor(request: Request, container: Serving, monitor_id: str) ->
 Watching = Annotated[Monitor, Depends(find_monitor)]
 
 DATASET_BODY = reads(
-    {JSON: form(DatasetRequest, {"dataset": "hard-cases", "filter": {"at_most": {"overall": 3}}, "limit": 50})}
+    {JSON: form(DatasetRequest, {"dataset": "hard-cases", "filter": {"at_most": {"overall": 3}}, "limit": 50})},
+    repeatable=True,
 )
 MONITOR_ROUND_BODY = reads({JSON: form(MonitorRoundRequest, {"name": "yesterday", "items": 50})}, repeatable=True)
 WINDOW_BODY = reads({JSON: form(WindowRequest, {})})
@@ -60,9 +61,13 @@ async def add_to_dataset(
     """
     refuse_other_queries(request)
     project = request.state.project
-    grown = await container.find(ProductionService).add_to_dataset(project, monitor, body)
-    await note(request, container, "dataset.grown", grown.id, monitor=monitor.id, added=grown.added)
-    return tell_value(request, grown)
+
+    async def make() -> Response:
+        grown = await container.find(ProductionService).add_to_dataset(project, monitor, body)
+        await note(request, container, "dataset.grown", grown.id, monitor=monitor.id, added=grown.added)
+        return tell_value(request, grown)
+
+    return await once(request, container.scoring.evaluations, make)
 
 
 @router.post(

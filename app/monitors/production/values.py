@@ -60,7 +60,7 @@ class DatasetRequest(Value):
     """Which conversations are added to which dataset."""
 
     dataset: DatasetName = Field(description="the dataset's name; the first version is made where there is none")
-    conversations: Annotated[tuple[ConversationName, ...], listed(maximum=MOST_ADDED)] | None = Field(
+    conversations: Annotated[tuple[ConversationName, ...], listed(minimum=1, maximum=MOST_ADDED)] | None = Field(
         default=None, description="the caller's names of conversations, sampled or not"
     )
     filter: ConversationFilter | None = Field(

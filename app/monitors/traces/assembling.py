@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from saiten.core.formats.spans import MOST_MESSAGES
 from saiten.core.formats.traces import SpanPlace, Step, choose_steps
 from saiten_server.core.conversation import Role
 from saiten_server.monitors.traces.reading import digest_text
@@ -22,6 +23,13 @@ USER, ASSISTANT = "user", "assistant"
 
 AHEAD_NANOSECONDS = 3_600 * 10**9
 """A clock that is further ahead is not believed: what it timed counts as said when it arrived."""
+
+LONGEST_ANSWER = 86_400.0
+"""Seconds; a span that says it took longer was timed by a clock that was set meanwhile."""
+
+MOST_TURNS, MOST_CHARACTERS = 10_000, 16 * 1024 * 1024
+"""Of a conversation, after which no further span is taken: spans refer to texts, and may tell far more than they
+hold."""
 
 ROLE_LETTERS: Mapping[str, Role] = {"u": "user", "s": "system"}
 
@@ -59,6 +67,7 @@ class Assembled:
     repeats: int = 0
     errors: int = 0
     tool_calls: int = 0
+    refused: int = 0
 
 
 def assemble(rows: Sequence[StoredSpan]) -> Assembled:
@@ -77,7 +86,10 @@ def assemble(rows: Sequence[StoredSpan]) -> Assembled:
         found.repeats += sum(bool(one.answers) for key, one in steps.items() if key not in choice.kept | choice.hidden)
         found.errors += count_failed(steps)
     for one in sorted(kept, key=lambda step: step.start):
-        found.add(one)
+        if len(found.turns) >= MOST_TURNS or found.characters >= MOST_CHARACTERS:
+            found.refused += 1
+        else:
+            found.add(one)
     return found
 
 
@@ -144,7 +156,10 @@ def make_span(row: StoredSpan, said: Mapping[str, Any]) -> Told:
 
 
 def add_said(one: Told, said: Mapping[str, Any], texts: Mapping[str, str]) -> None:
-    """Adds what a row says, unless the span says it already: spans and log records may hold the same."""
+    """Adds what a row says, unless the span says it already, or as much as a call may hold: spans and log records may
+    hold the same."""
+    if max(len(one.said), len(one.answers)) > MOST_MESSAGES:
+        return
     asked = [
         TracedText(ROLE_LETTERS[each[0]], text) for each in said.get("q", ()) if (text := resolve_text(each, texts))
     ]
@@ -175,6 +190,8 @@ class TracedTalk(Assembled):
     known: Counter[tuple[Role, str]] = field(default_factory=Counter)
     told: dict[str, list[int]] = field(default_factory=dict)
     """By text the places of answers that only the history of a call has told so far."""
+
+    characters: int = 0
 
     def add(self, step: Told) -> None:
         """Adds what a call tells that is not known. Several answers are alternatives: the first counts."""
@@ -261,14 +278,16 @@ class TracedTalk(Assembled):
 
     def _append(self, turn: LiveTurn) -> None:
         self.turns.append(turn)
+        self.characters += len(turn.text)
         self.known[turn.role, turn.text] += 1
 
 
 def make_answer(text: str, step: Told) -> LiveTurn:
     """The system's turn."""
-    latency = (step.end - step.start) / 1e9 if step.end > step.start else None
+    latency = (step.end - step.start) / 1e9
     turn = LiveTurn(ASSISTANT, "system", text, to_time(step.end), step.trace, step.place.key)
-    return replace(turn, system=step.system, build=step.build, response_id=step.response, latency_seconds=latency)
+    timed = latency if 0 < latency <= LONGEST_ANSWER else None
+    return replace(turn, system=step.system, build=step.build, response_id=step.response, latency_seconds=timed)
 
 
 def to_time(nanoseconds: int) -> datetime:

@@ -40,7 +40,8 @@ class BodyDamaged(Exception):
 @dataclass(frozen=True)
 class WireLimits:
     """What a body may hold: `packed_bytes` on the wire, `bytes` unpacked, `spans` (or log records), and of each span
-    `span_bytes` and `attributes`. `marks` are the commas and brackets of a JSON body, a bound on its values."""
+    `span_bytes` and `attributes`. `marks` bounds the values of a body; in JSON its commas and brackets are counted.
+    `span_bytes` and `attributes` hold for a resource and a scope, too."""
 
     packed_bytes: int = 16 * 1024 * 1024
     bytes: int = 64 * 1024 * 1024

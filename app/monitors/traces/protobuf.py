@@ -42,55 +42,62 @@ STEPS_OF_A_SPAN = 8
 
 def decode_protobuf(body: bytes, signal: Signal, limits: WireLimits) -> Decoded:
     """The spans of a body of protobuf."""
-    found, steps = Decoded(), Steps(STEPS_OF_A_SPAN * limits.spans, limits.spans)
+    found = Decoded()
+    steps = Steps(STEPS_OF_A_SPAN * limits.spans, Message("traces-spans-most", most=limits.spans))
+    values = Steps(limits.marks, Message("traces-marks-most", most=limits.marks))
     read = read_span if signal == "traces" else read_log
-    for seen, (resource, scope, place) in enumerate(walk(memoryview(body), steps)):
+    for seen, (resource, scope, place) in enumerate(walk(memoryview(body), limits, steps, values)):
         if seen >= limits.spans:
             raise BodyTooLarge(Message("traces-spans-most", most=limits.spans))
         if len(place) > limits.span_bytes:
             found.rejected["span-too-large"] += 1
             continue
-        take(found, lambda p=place, r=resource, s=scope: read(bytes(p), r, s, limits))  # type: ignore[misc]
+        take(found, lambda p=place, r=resource, s=scope: read(bytes(p), r, s, limits, values))  # type: ignore[misc]
     return found
 
 
 @dataclass
 class Steps:
-    """How many more fields are walked."""
+    """How many more fields of a body are walked, or values read, and what is said beyond."""
 
     left: int
-    most: int
+    message: Message
 
     def take(self) -> None:
-        """Counts a field; raises BodyTooLarge where there are too many."""
+        """Counts one; raises BodyTooLarge where there are too many."""
         self.left -= 1
         if self.left < 0:
-            raise BodyTooLarge(Message("traces-spans-most", most=self.most))
+            raise BodyTooLarge(self.message)
 
 
-def walk(body: memoryview, steps: Steps) -> Iterator[tuple[dict[str, Any], str, memoryview]]:
+def walk(
+    body: memoryview, limits: WireLimits, steps: Steps, values: Steps
+) -> Iterator[tuple[dict[str, Any], str, memoryview]]:
     """Each span's bytes with its resource's attributes and its scope's name. Raises BodyDamaged and BodyTooLarge."""
     for number, outer in read_fields(body, steps):
         if number != 1:
             continue
         inner = list(read_fields(outer, steps))
-        resource = parse_field(Resource, next((part for field_number, part in inner if field_number == 1), None))
         try:
-            about = read_key_values(resource.attributes)
+            resource = parse_field(
+                Resource, next((part for field_number, part in inner if field_number == 1), None), limits
+            )
+            refuse_attributes(len(resource.attributes), limits)
+            about = read_key_values(resource.attributes, values)
         except Rejected:
             raise BodyDamaged(Message("traces-protobuf-damaged")) from None
         for scoped in (part for field_number, part in inner if field_number == 2):
-            yield from walk_scope(scoped, about, steps)
+            yield from walk_scope(scoped, about, limits, steps)
 
 
 def walk_scope(
-    scoped: memoryview, resource: dict[str, Any], steps: Steps
+    scoped: memoryview, resource: dict[str, Any], limits: WireLimits, steps: Steps
 ) -> Iterator[tuple[dict[str, Any], str, memoryview]]:
     """The spans of a scope, which the format writes before them."""
     name = ""
     for number, part in read_fields(scoped, steps):
         if number == 1:
-            scope = parse_field(InstrumentationScope, part)
+            scope = parse_field(InstrumentationScope, part, limits)
             name = f"{scope.name} {scope.version}".strip()[:MOST_SPAN_NAME]
         elif number == 2:
             yield resource, name, part
@@ -132,8 +139,11 @@ def read_varint(body: memoryview, at: int) -> tuple[int, int]:
     raise BodyDamaged(Message("traces-protobuf-damaged"))
 
 
-def parse_field(kind: Any, part: memoryview | None) -> Any:
-    """A message of protobuf; an empty one where there is none. Raises BodyDamaged."""
+def parse_field(kind: Any, part: memoryview | None, limits: WireLimits) -> Any:
+    """A message of protobuf; an empty one where there is none. Raises BodyDamaged, and where it is larger than a span
+    may be."""
+    if len(part or b"") > limits.span_bytes:
+        raise BodyDamaged(Message("traces-protobuf-damaged"))
     try:
         return kind.FromString(bytes(part or b""))
     except DecodeError:
@@ -148,7 +158,7 @@ def parse_part(kind: Any, body: bytes) -> Any:
         raise Rejected("span-damaged") from None
 
 
-def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireLimits) -> WireSpan:
+def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireLimits, values: Steps) -> WireSpan:
     """A span of protobuf. Raises Rejected."""
     span = parse_part(Span, body)
     refuse_attributes(len(span.attributes) + sum(len(event.attributes) for event in span.events), limits)
@@ -160,30 +170,34 @@ def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: Wire
         span.start_time_unix_nano,
         span.end_time_unix_nano,
         span.status.code == Status.STATUS_CODE_ERROR,
-        read_key_values(span.attributes),
-        [SpanEvent(event.name, read_key_values(event.attributes)) for event in span.events],
+        read_key_values(span.attributes, values),
+        [SpanEvent(event.name, read_key_values(event.attributes, values)) for event in span.events],
         resource,
         scope,
     )
 
 
-def read_log(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireLimits) -> WireSpan:
+def read_log(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireLimits, values: Steps) -> WireSpan:
     """A log record of protobuf. Raises Rejected."""
     log = parse_part(LogRecord, body)
     refuse_attributes(len(log.attributes), limits)
     at = log.time_unix_nano or log.observed_time_unix_nano
-    said = {**read_key_values(log.attributes), **({"body": read_value(log.body)} if log.HasField("body") else {})}
+    said = {
+        **read_key_values(log.attributes, values),
+        **({"body": read_value(log.body, values)} if log.HasField("body") else {}),
+    }
     name = log.event_name or str(said.get("event.name", ""))
     return make_log((log.trace_id.hex(), log.span_id.hex()), name, at, said, resource=resource, scope=scope)
 
 
-def read_key_values(pairs: Sequence[KeyValue]) -> dict[str, Any]:
-    """Attributes by name."""
-    return {pair.key: read_value(pair.value) for pair in pairs}
+def read_key_values(pairs: Sequence[KeyValue], values: Steps) -> dict[str, Any]:
+    """Attributes by name. Raises Rejected and BodyTooLarge."""
+    return {pair.key: read_value(pair.value, values) for pair in pairs}
 
 
-def read_value(value: AnyValue, depth: int = 0) -> Any:
-    """A typed value; None for bytes. Raises Rejected for one that is nested too deeply."""
+def read_value(value: AnyValue, values: Steps, depth: int = 0) -> Any:
+    """A typed value; None for bytes. Raises Rejected for one that is nested too deeply, and BodyTooLarge."""
+    values.take()
     kind = value.WhichOneof("value")
     if kind == "string_value":
         return value.string_value
@@ -192,7 +206,7 @@ def read_value(value: AnyValue, depth: int = 0) -> Any:
     if depth > MOST_DEPTH:
         raise Rejected("span-damaged")
     if kind == "array_value":
-        return [read_value(one, depth + 1) for one in value.array_value.values]
+        return [read_value(one, values, depth + 1) for one in value.array_value.values]
     if kind == "kvlist_value":
-        return {pair.key: read_value(pair.value, depth + 1) for pair in value.kvlist_value.values}
+        return {pair.key: read_value(pair.value, values, depth + 1) for pair in value.kvlist_value.values}
     return getattr(value, kind)

@@ -152,6 +152,8 @@ def count_unread(span: WireSpan, found: Read) -> None:
 def find_attribute(span: WireSpan, name: str) -> str:
     """The value of an attribute that a monitor names; empty where there is none."""
     value = span.attributes.get(name, span.resource.get(name))
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
     return "" if value is None or isinstance(value, list | dict) else clean(str(value)[:MOST_ATTRIBUTE])
 
 

@@ -310,6 +310,7 @@ async def put_together(row: Any, spans: Sequence[StoredSpan]) -> LiveConversatio
         errors=found.errors,
         tool_calls=found.tool_calls,
         repeats=found.repeats,
+        refused_spans=row.refused + found.refused,
     )
 
 

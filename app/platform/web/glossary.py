@@ -322,6 +322,7 @@ FIELD_DESCRIPTIONS: Mapping[str, str] = {
     "Measure.test": "which test this is",
     "text": "what is said",
     "texts": "what happens to texts after a while",
+    "texts_missing": "with `include=request`: why the texts of an adopted result could not be read from its files",
     "ties": "contexts that several systems won together",
     "title": "what kind of problem it is, in the language of `Accept-Language`",
     "Rubric.title": "its title by language",

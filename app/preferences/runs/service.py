@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -30,6 +31,7 @@ from saiten_server.preferences.runs.summary import count_choices
 from saiten_server.preferences.runs.values import PreferenceRun, PreferenceRunRequest, PreferenceSummary
 from saiten_server.preferences.store import PreferenceStore
 from saiten_server.runs.estimates import estimate
+from saiten_server.runs.names import BUILD
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summary import SYSTEM
@@ -303,8 +305,10 @@ def gather_pieces(run: Batch) -> dict[str, str]:
 
 
 def name_systems(runs: Sequence[Batch]) -> tuple[str, ...]:
-    """What the runs are called: their systems, with the id where several runs are of one."""
-    named = [run.metadata.get(SYSTEM) or run.name or run.id for run in runs]
-    return tuple(
-        name if named.count(name) == 1 else f"{name} ({run.id})" for name, run in zip(named, runs, strict=True)
-    )
+    """What the runs are called: their systems, with the build where several runs are of one, else with the id."""
+    forms = []
+    for run in runs:
+        name, build = run.metadata.get(SYSTEM) or run.name or run.id, run.metadata.get(BUILD)
+        forms.append([name, f"{name} {build}" if build else name, f"{name} ({run.id})"])
+    taken = Counter(form for own in forms for form in set(own))
+    return tuple(next((form for form in own if taken[form] == 1), own[-1]) for own in forms)

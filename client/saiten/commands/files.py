@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from saiten.commands import exits
-from saiten.core.language import mark, tell
+from saiten.core.language import mark, say, tell
 from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
@@ -69,7 +69,7 @@ def parse(where: str, document: bytes) -> Any:
     try:
         return parse_strict_json(document)
     except StrictJSONError as error:
-        raise InvalidItems(f"{where}: {error}") from None
+        raise InvalidItems(f"{where}: {say(error.message)}") from None
 
 
 def refuse_foreign(opening: Sequence[bytes], name: str) -> None:

@@ -160,7 +160,8 @@ def name_option_fault(where: str, what: str, options: Mapping[str, Any], name: s
     key, _, rest = where.removeprefix("/").partition("/")
     if key == "rules" and key in options and rest:
         rule = options[key][int(rest.partition("/")[0])]
-        if code := rule.get("finding") or rule.get("measure"):
+        code = rule.get("finding", rule.get("measure"))
+        if code is not None:
             return f"--max-rise of {code[:64]!r}: {what}"
         return f"--max-drop or --min-mean of {rule['aspect'][:64]!r}: {what}"
     if key in options:

@@ -11,6 +11,7 @@ import click
 
 from saiten.commands.rankings import SOURCE_NAMES, print_ranking
 from saiten.commands.service import URL, send
+from saiten.core.errors import SaitenError
 from saiten.core.figures import DASH, write_figure
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
@@ -40,11 +41,15 @@ def command(
     found = asyncio.run(send("GET", f"{LEADERBOARDS_PATH}?{query}", url))
     if as_json:
         click.echo(escape_controls(json.dumps(found, ensure_ascii=False, indent=2)))
-        return
     sources = [source for source in ("judge", "people", "ratings") if found.get(source)]
+    if not sources:
+        raise SaitenError(
+            tell("there is nothing to rank: no two of these runs share an item that was rated or compared")
+        )
+    if as_json:
+        return
     if markdown:
-        ranking = found[sources[0]] if sources else None
-        click.echo(write_ranking(ranking, tell) if ranking else "", nl=False)
+        click.echo(write_ranking(found[sources[0]], tell), nl=False)
         return
     print_leaderboard(found, sources)
 

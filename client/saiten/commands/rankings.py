@@ -52,12 +52,12 @@ def print_ranking(ranking: Mapping[str, Any], title: str) -> None:
     print_text(tell("tied with the best: {names}", names=", ".join(ranking["tied_with_best"])))
     if (effect := ranking["position_effect"]) is not None:
         found = signed_figure(effect["value"]), span(effect["interval"])
-        print_text(tell("being shown first adds {value} {interval}", value=found[0], interval=found[1]))
+        print_text(tell("being shown first adds {value} ({interval})", value=found[0], interval=found[1]))
     if ranking["position_consistency"] is not None:
         print_text(tell("same answer in both orders: {share}", share=write_figure(ranking["position_consistency"], 2)))
     if ranking["length_effect"] is not None:
         found = signed_figure(ranking["length_effect"]), span(ranking["length_effect_interval"])
-        print_text(tell("being longer adds {value} {interval}", value=found[0], interval=found[1]))
+        print_text(tell("being longer adds {value} ({interval})", value=found[0], interval=found[1]))
     for system, one in ranking["systems"].items():
         for reason in dict.fromkeys(one["undefined"].values()):
             print_text(f"{system}: {reason}")

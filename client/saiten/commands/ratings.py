@@ -103,7 +103,7 @@ class RatingFile:
         try:
             faults = self._take(fill_in(READERS[form](body), fill))
         except StrictJSONError as error:
-            raise InvalidItems(f"{self.name}: {error}") from None
+            raise InvalidItems(f"{self.name}: {say(error.message)}") from None
         except InvalidTable as error:
             faults = [*error.faults]
         if faults:

@@ -131,6 +131,7 @@ HOSTILE: list[Any] = [
     "1e999",
     text([[[[]]]]),
     text({"messages": [None, 3, []]}),
+    text([{"role": "assistant", "content": [{"type": ["text"], "text": ANSWER}, {"type": {}, "text": ANSWER}]}]),
     7,
     b"x",
 ]
@@ -141,6 +142,14 @@ def test_odd_values_are_read_or_not(value: Any) -> None:
     for name in ("gen_ai.input.messages", "input.value", "gen_ai.prompt.0.content", "langfuse.observation.input"):
         call = read_call({name: value, "output.value": value})
         assert call is None or all(isinstance(one, str) for one in call.answers)
+
+
+def test_a_message_whose_parts_contradict_each_other_is_read() -> None:
+    whole = {"gen_ai.prompt.0.content": ASKED, "gen_ai.completion.0.content": ANSWER}
+    parts = {"gen_ai.prompt.0.contents.0.message_content.text": ASKED, "gen_ai.completion.0.tool_calls": "[]"}
+    call = read_call({**whole, **parts, "gen_ai.completion.0.tool_calls.0.name": "search"})
+    assert call is not None
+    assert call.answers == (ANSWER,)
 
 
 def test_calls_of_tools_are_counted_when_they_are_made() -> None:

@@ -140,6 +140,8 @@ async def test_what_does_not_fit_is_refused_with_its_place(client: httpx.AsyncCl
     good = [make_result(0), make_result(1)]
     off = make_result(1)
     off["aspects"]["overall"]["mean"] = 5.5
+    huge = make_result(1)
+    huge["aspects"]["relevance"]["blended"] = -1e300
     foreign = make_result(1)
     foreign["aspects"]["overall"]["median"] = 3
     conversation = {**make_result(0), "rubric": {"id": "ja-conversation", "version": 2}, "findings": []}
@@ -150,6 +152,7 @@ async def test_what_does_not_fit_is_refused_with_its_place(client: httpx.AsyncCl
         (gate([good[0], {**good[1], "mood": "calm"}]), "invalid-request", "/candidate/results/1/mood"),
         (gate([good[0], foreign]), "invalid-request", "/candidate/results/1/aspects/overall/median"),
         (gate([good[0], off]), "invalid-request", "/candidate/results/1/aspects/overall/mean"),
+        (gate([good[0], huge]), "invalid-request", "/candidate/results/1/aspects/relevance/blended"),
         (gate([{**good[0], "aspects": {}}]), "invalid-request", "/candidate/results/0"),
         (gate([{**good[0], "status": 1}]), "invalid-request", "/candidate/results/0/status"),
         (gate([7]), "invalid-request", "/candidate/results/0"),
@@ -181,6 +184,36 @@ async def test_what_does_not_fit_is_refused_with_its_place(client: httpx.AsyncCl
     assert (answer.status_code, answer.json()["code"]) == (409, "signature-mismatch")
     assert answer.json()["pieces"]["judge"] == ["openai", "lexical"]
     assert (await client.post("/v1/gates", json=gate(other, allow_signature_mismatch=True))).status_code == 200
+
+
+async def test_results_without_signatures_are_not_taken_for_alike(client: httpx.AsyncClient) -> None:
+    unsigned = [make_result(number, signature=None) for number in range(2)]
+    korean = [{**one, "rubric": {"id": "ko-dialogue", "version": 1}} for one in unsigned]
+    newer = [{**one, "rubric": {"id": "ja-dialogue", "version": 2}} for one in unsigned]
+    cases: list[tuple[list[Any], list[Any], dict[str, list[str]]]] = [
+        (unsigned, korean, {"rubric": ["ja-dialogue@1", "ko-dialogue@1"]}),
+        (unsigned, newer, {"rubric": ["ja-dialogue@1", "ja-dialogue@2"]}),
+        (
+            [make_result(0), make_result(1)],
+            [make_result(0), unsigned[1]],
+            {
+                "rubric": ["ja-dialogue@1", "-, ja-dialogue@1"],
+                "judge": ["openai", "-, openai"],
+                "model": ["m", "-, m"],
+            },
+        ),
+    ]
+    for before, after, pieces in cases:
+        body = {"baseline": {"results": before}, "candidate": {"results": after}}
+        answer = await client.post("/v1/gates", json=body)
+        assert (answer.status_code, answer.json().get("pieces")) == (409, pieces), answer.text
+        assert (await client.post("/v1/gates", json={**body, "allow_signature_mismatch": True})).status_code == 200
+    failed = {"item": "i1", "status": "failed"}
+    for after in (unsigned, [unsigned[0], failed]):
+        body = {"baseline": {"results": unsigned}, "candidate": {"results": after}}
+        assert (await client.post("/v1/gates", json=body)).status_code == 200
+    body = {"baseline": {"results": [make_result(0)]}, "candidate": {"results": [make_result(0), failed]}}
+    assert (await client.post("/v1/gates", json=body)).status_code == 200
 
 
 async def test_lines_are_refused_with_their_number(client: httpx.AsyncClient) -> None:

@@ -70,6 +70,10 @@ async def test_conversations_become_items_rounds_and_a_baseline(tmp_path: Path) 
         assert (grown["name"], grown["version"], grown["added"]) == ("hard", 1, 4)
         again = await ask(client, f"{place}/dataset", asked)
         assert (again["id"], again["added"], again["known"]) == (grown["id"], 0, 4)
+        keyed: dict[str, Any] = {"headers": {"Idempotency-Key": "once"}, "json": asked | {"dataset": "other"}}
+        first, second = [await client.post(f"{place}/dataset", **keyed) for _ in range(2)]
+        assert (first.json()["added"], second.json()) == (4, first.json())
+        assert second.headers["idempotent-replayed"] == "true"
         items = (await client.get(f"/datasets/{grown['id']}/items")).text
         assert items.count('"probability"') == items.count('"window"') == 4
 
@@ -146,6 +150,7 @@ async def test_a_round_of_the_worst_feeds_no_corrected_figure(tmp_path: Path) ->
         ({"dataset": "a", "filter": {}, "limit": 1001}, "/limit"),
         ({"dataset": "a", "filter": {"finding": "rude"}}, "/filter/finding"),
         ({"dataset": "a", "conversations": ["a"] * 1001}, "/conversations"),
+        ({"dataset": "a", "conversations": []}, "/conversations"),
         ({"dataset": "a", "conversations": ["no\u0000body"]}, None),
     ],
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from google.protobuf.json_format import MessageToDict
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -17,6 +19,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
 
 from saiten_server.monitors.traces.commits import name_id
+from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, BodyTooLarge
+from saiten_server.monitors.traces.wire import decode_signal
 from tests.support.keyed import make_keys
 from tests.support.spans import LINES, chat, export, make_span, span_id, talk, trace_id
 
@@ -110,6 +114,13 @@ def nest_resource() -> bytes:
     return bytes(request.SerializeToString())
 
 
+def repeat_attribute(number: int, value: AnyValue) -> bytes:
+    """A span of a resource with so many attributes."""
+    request = export([chat(["a"], "b")])
+    request.resource_spans[0].resource.attributes.extend([KeyValue(key="x", value=value)] * number)
+    return bytes(request.SerializeToString())
+
+
 BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "no protobuf": (b"\xff\xff\xff", PROTOBUF, 400),
     "cut off": (export([chat(["a"], "b")]).SerializeToString()[:-3], PROTOBUF, 400),
@@ -118,6 +129,8 @@ BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "a gzip bomb": (gzip.compress(b"\0" * 80_000_000), PROTOBUF | PACKED, 413),
     "many empty members": (gzip.compress(b"") * 1000, PROTOBUF | PACKED, 400),
     "a resource nested too deeply": (nest_resource(), PROTOBUF, 400),
+    "a resource of many attributes": (repeat_attribute(5_000, AnyValue()), PROTOBUF, 400),
+    "a large resource": (repeat_attribute(1, AnyValue(bytes_value=b"x" * 5_000_000)), PROTOBUF, 400),
     "many empty spans": (export([]).SerializeToString() + b"\x0a\x02\x12\x00" * 90_000, PROTOBUF, 413),
     "no JSON": (b"{", JSON, 400),
     "a list": (b"[]", JSON, 400),
@@ -136,6 +149,13 @@ async def test_bad_bodies_are_answered_as_otlp_says(client: httpx.AsyncClient) -
             assert Status.FromString(answer.content).code == 3
         elif headers["Content-Type"] == "application/json":
             assert answer.json()["code"] == 3
+
+
+def test_values_within_values_are_counted() -> None:
+    body = repeat_attribute(9, AnyValue(array_value=ArrayValue(values=[AnyValue()] * 200)))
+    assert len(decode_signal(body, "traces", DEFAULT_LIMITS, is_json=False).spans) == 1
+    with pytest.raises(BodyTooLarge):
+        decode_signal(body, "traces", replace(DEFAULT_LIMITS, marks=1_000), is_json=False)
 
 
 async def test_a_key_that_may_only_send_reads_nothing(client: httpx.AsyncClient, tmp_path: Path) -> None:

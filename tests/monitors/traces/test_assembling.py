@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from saiten_server.monitors.traces.assembling import Assembled, assemble
+from saiten_server.monitors.traces.assembling import MOST_CHARACTERS, MOST_TURNS, Assembled, assemble
 from saiten_server.monitors.traces.reading import SpanReader
 from saiten_server.monitors.traces.service import KnownTexts
 from saiten_server.monitors.traces.values import StoredSpan
 from saiten_server.monitors.traces.wire import WireSpan
-from tests.support.spans import NOON, RULES, SECOND, chat, make_span, message, span_id, talk
+from tests.support.spans import NOON, RULES, SECOND, chat, make_span, message, span_id, talk, trace_id
 
 OTHER = {"service.name": "kitchen-bot", "service.version": "2"}
 
@@ -268,3 +268,34 @@ def test_of_a_history_of_100_000_messages_the_latest_are_read() -> None:
 def test_a_long_conversation_is_put_together_in_one_pass() -> None:
     spans = [chat([f"問{n}"], f"答{n}", number=n, at=n) for n in range(2_000)]
     assert len(read(spans).turns) == 4_000
+
+
+def tell(number: int, asked: Iterable[str], answer: str, *, span: int | None = None) -> StoredSpan:
+    """A row, of a span or of the log record `number` on it."""
+    part = "" if span is None else span_id(number)
+    key = f"{trace_id(number if span is None else span)}{span_id(number if span is None else span)}{part}"
+    times = {"s": int((NOON.timestamp() + number) * SECOND)}
+    return StoredSpan(key, json.dumps({**times, "q": [f"u:{text}" for text in asked], "a": [f"s:{answer}"]}), NOON)
+
+
+def test_a_conversation_of_100_000_turns_is_bounded_and_says_so() -> None:
+    found = assemble([tell(number, ["あの"] * 400, f"はい{number}") for number in range(250)])
+    assert MOST_TURNS <= len(found.turns) < MOST_TURNS + 800
+    assert found.refused == 250 - 25
+
+
+def test_texts_that_are_referred_to_many_times_are_bounded() -> None:
+    long = "あ" * 32_000
+    found = assemble([tell(number, [long] * 400, f"はい{number}") for number in range(4)])
+    assert sum(len(turn.text) for turn in found.turns) < MOST_CHARACTERS + 400 * 32_000 + 100
+    assert found.refused == 2
+
+
+def test_log_records_on_one_span_tell_no_more_than_a_call_holds() -> None:
+    found = assemble([tell(n, [f"{n} {m}" for m in range(400)], f"はい{n}", span=0) for n in range(20)])
+    assert len(found.turns) <= 801
+
+
+def test_how_long_an_answer_took_is_not_believed_beyond_a_day() -> None:
+    began = replace(talk(1, "a")[0], start=1)  # by a clock that was set meanwhile
+    assert [turn.latency_seconds for turn in read([began]).turns] == [None, None]

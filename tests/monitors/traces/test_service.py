@@ -66,13 +66,13 @@ async def test_a_full_project_is_told(sqlite_engine: AsyncEngine) -> None:
 
 async def test_rules_hide_texts_before_they_are_stored(sqlite_engine: AsyncEngine) -> None:
     intake = open_intake(sqlite_engine)
-    await intake.set_rules("team", TraceRules(redact=("phone",), attributes=("channel",)))
-    span = chat(["090-1234-5678です"], "はい", conversation="a", channel="電話", secret="x")
+    await intake.set_rules("team", TraceRules(redact=("phone",), attributes=("channel", "down")))
+    span = chat(["090-1234-5678です"], "はい", conversation="a", channel="電話", down=True, secret="x")
     await intake.take("team", export([span]).SerializeToString(), "traces", is_json=False, is_packed=False)
     found = await intake.store.find("team", name_id("team", "a"))
     assert found is not None
     assert [turn.text for turn in found.turns] == ["[phone]です", "はい"]
-    assert found.attributes == {"channel": "電話"}
+    assert found.attributes == {"channel": "電話", "down": "true"}
 
 
 async def test_upkeep_closes_and_removes(sqlite_engine: AsyncEngine) -> None:

@@ -69,6 +69,8 @@ async def test_what_is_read_again_with_more_is_described(client: httpx.AsyncClie
     assert set(schemas["ReadEvaluation"]["properties"]) - set(schemas["Evaluation"]["properties"]) == {
         "trace",
         "request",
+        "texts_missing",
+        "messages",
     }
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 
+from saiten_server.core.batch import Batch
 from saiten_server.preferences.runs.planning import Responses, list_pairs, plan_pairs
+from saiten_server.preferences.runs.service import name_systems
 
 
 def run(*items: int, contexts: dict[int, int | None] | None = None) -> Responses:
@@ -56,3 +61,14 @@ def test_what_was_judged_is_not_listed_again() -> None:
     assert plan.list_rows({(0, 1, 1, 1)}) == {(0, 1): [0, 2]}
     assert plan.count_items({(0, 1, 1, 1)}, [0]) == 2
     assert plan.take([2, 0]).positions.tolist() == [[0, 0], [2, 2]]
+
+
+def test_runs_of_one_system_are_called_by_their_builds() -> None:
+    def name(*runs: tuple[str, str, str]) -> tuple[str, ...]:
+        kinds = [SimpleNamespace(id=at, name="nightly", metadata={"system": of, "build": by}) for at, of, by in runs]
+        return name_systems(cast("list[Batch]", kinds))
+
+    assert name(("ba_1", "a", "1"), ("ba_2", "b", "1")) == ("a", "b")
+    assert name(("ba_1", "a", "1"), ("ba_2", "a", "2"), ("ba_3", "b", "2")) == ("a 1", "a 2", "b")
+    assert name(("ba_1", "a", "1"), ("ba_2", "a", "1")) == ("a (ba_1)", "a (ba_2)")
+    assert name(("ba_1", "a", ""), ("ba_2", "a", "2"), ("ba_3", "a 2", "")) == ("a (ba_1)", "a (ba_2)", "a 2 (ba_3)")

@@ -254,9 +254,13 @@ def gather_indexed(attributes: Mapping[str, Any]) -> Gathered | None:
 def add_part(message: dict[str, Any], key: str, value: Any) -> None:
     """A part of a message under its key; `contents.0.message_content.text` and `tool_calls.0.…` in lists."""
     if key.startswith("contents.") and key.endswith(".message_content.text"):
-        message.setdefault("content", []).append({"type": "text", "text": value})
+        if not isinstance(message.get("content"), list):
+            message["content"] = []
+        message["content"].append({"type": "text", "text": value})
     elif key.startswith("tool_calls."):
-        message.setdefault("tool_calls", {})[key.split(".")[1]] = value
+        if not isinstance(message.get("tool_calls"), dict):
+            message["tool_calls"] = {}
+        message["tool_calls"][key.split(".")[1]] = value
     elif not key.startswith("contents."):
         message[key] = value
 
@@ -372,7 +376,7 @@ def read_content(content: Any, reading: MessageCounts) -> str:
             continue
         if not isinstance(part, dict):
             continue
-        kind = part.get("type", "text")
+        kind = str(part.get("type", "text"))
         text = part.get("content", part.get("text"))
         if kind in TEXT_KINDS and isinstance(text, str):
             texts.append(text)
