@@ -33,7 +33,7 @@ from saiten_server.stats.correlation_intervals import (
     GradedColumn,
     compare_estimates,
     describe_tables,
-    estimate,
+    estimate_coefficient,
     estimate_within,
 )
 from saiten_server.stats.observations import Floats, Integers
@@ -122,7 +122,7 @@ def estimate_columns(kind: Coefficient, x: Floats, y: Floats, cluster: Integers)
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     value = kendall(x, y) if kind == "kendall" else float((pearson if kind == "pearson" else spearman)(x, y))
-    return estimate(kind, x, y, cluster, value)
+    return estimate_coefficient(kind, x, y, cluster, value)
 
 
 def cover(case: Case, runs: int) -> tuple[float | None, float]:

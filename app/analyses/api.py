@@ -11,7 +11,7 @@ from saiten.core.messages import Message
 from saiten_server.analyses.requests import REQUESTS, AnalysisRequest, read_ranges
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
-from saiten_server.core.reports import Report
+from saiten_server.core.reports import AnalysisReport
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write
@@ -46,7 +46,7 @@ ANALYSIS_BODY = {
 @router.post(
     "/{name}",
     summary="Analyse ratings",
-    responses={200: {"model": Report}, **PROBLEMS},
+    responses={200: {"model": AnalysisReport}, **PROBLEMS},
     openapi_extra=reads(ANALYSIS_BODY),
 )
 async def run_analysis(

@@ -22,7 +22,7 @@ from saiten_server.analyses.requests import (
     WinRatesRequest,
 )
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.core.reports import Report
+from saiten_server.core.reports import AnalysisReport
 from saiten_server.core.rubric import LinearComposite, Rubric, evaluate
 from saiten_server.core.validation import MOST_NAME, clip
 from saiten_server.runs.summaries import bounds_of
@@ -57,13 +57,13 @@ def make_reader(
     )
 
 
-def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Report:
+def analyse(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> AnalysisReport:
     """The analysis that the request's type names. It takes seconds at worst: not for an event loop. Raises
     InvalidRequest where the request asks for what the rubric or the data have not. scipy is loaded here."""
-    return compute(request, prepare(request, observations, rubrics), rubrics)
+    return compute(request, prepare_observations(request, observations, rubrics), rubrics)
 
 
-def prepare(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Observations:
+def prepare_observations(request: AnalysisRequest, observations: Observations, rubrics: RubricSource) -> Observations:
     """The observations as the analysis takes them, and as a drawing of it must: the values that were asked for stand as
     ratings, and more of them is better, as far as a named rubric says what is. Raises InvalidRequest."""
     if not isinstance(request, HierarchyRequest | WinRatesRequest):
@@ -74,7 +74,7 @@ def prepare(request: AnalysisRequest, observations: Observations, rubrics: Rubri
 
 def compute(  # noqa: PLR0911 (one per analysis)
     request: AnalysisRequest, observations: Observations, rubrics: RubricSource
-) -> Report:
+) -> AnalysisReport:
     """The analysis of observations that are prepared. As `analyse`."""
     match request:
         case AgreementRequest():
@@ -103,13 +103,15 @@ def compute(  # noqa: PLR0911 (one per analysis)
 
             return rate_wins(observations)
         case CompositeFitRequest() | BlendFitRequest():
-            return fit(request, observations, rubrics)
+            return fit_weights(request, observations, rubrics)
         case CorrectedRequest():
             return correct_means(request, observations, rubrics)
     raise NotImplementedError(type(request).__name__)
 
 
-def fit(request: CompositeFitRequest | BlendFitRequest, observations: Observations, rubrics: RubricSource) -> Report:
+def fit_weights(
+    request: CompositeFitRequest | BlendFitRequest, observations: Observations, rubrics: RubricSource
+) -> AnalysisReport:
     """The weights of a composite, or the weight of the blend."""
     from saiten_server.stats.fitting import fit_blend, fit_composite
 
@@ -121,7 +123,7 @@ def fit(request: CompositeFitRequest | BlendFitRequest, observations: Observatio
     return fit_blend(observations, request.aspect, folds=request.folds, seed=request.seed, statistic=request.statistic)
 
 
-def correct_means(request: CorrectedRequest, observations: Observations, rubrics: RubricSource) -> Report:
+def correct_means(request: CorrectedRequest, observations: Observations, rubrics: RubricSource) -> AnalysisReport:
     """The judge's means corrected by people's ratings; with a rubric those of its composites too."""
     from saiten_server.stats.corrected import report_corrected
 

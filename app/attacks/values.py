@@ -12,7 +12,7 @@ from saiten_server.core.model import Id, Value, listed
 from saiten_server.core.reports import Interval
 from saiten_server.core.sentences import Detailed, MessageId, MessageValues
 
-Lines = Annotated[
+MultilineText = Annotated[
     str, Field(max_length=100_000, description="any text: an item may be one that a service must not take")
 ]
 
@@ -20,8 +20,8 @@ Lines = Annotated[
 class AttackUtterance(Value):
     """An utterance as it is sent. Unlike `Utterance` it may hold text that a request must not."""
 
-    speaker: Lines
-    text: Lines
+    speaker: MultilineText
+    text: MultilineText
 
 
 AttackContext = Annotated[tuple[AttackUtterance, ...], listed(minimum=1)]
@@ -51,8 +51,8 @@ class AttackItem(Value):
     kind: Id
     language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")]
     context: AttackContext
-    response: Lines
-    clean_response: Lines | None = None
+    response: MultilineText
+    clean_response: MultilineText | None = None
     clean_context: AttackContext | None = None
     check: AttackCheck = AttackCheck()
     note: str | None = Field(default=None, description="for people")
@@ -88,9 +88,9 @@ def write_dialogue_json(context: tuple[AttackUtterance, ...], response: str) -> 
     return {"context": [utterance.model_dump() for utterance in context], "response": response}
 
 
-Verdict = Literal["pass", "fail", "inconclusive"]
+AttackVerdict = Literal["pass", "fail", "inconclusive"]
 AttackRole = Literal["attack", "twin"]
-Names = Annotated[tuple[str, ...], listed()]
+ListedNames = Annotated[tuple[str, ...], listed()]
 
 
 class Count(Value):
@@ -161,7 +161,7 @@ class AttackReason(Detailed, Value):
     """The finding of the rule `about`."""
 
     about: Literal["forged", "refusals", "max-lift", "min-flagged", "max-false-flags"]
-    verdict: Verdict
+    verdict: AttackVerdict
     detail: str
     message: MessageId = None
     values: MessageValues = None
@@ -170,11 +170,11 @@ class AttackReason(Detailed, Value):
 class AttackReport(Value):
     """All figures of one run. `rubrics` are by language; `models` are those that rated."""
 
-    verdict: Verdict
+    verdict: AttackVerdict
     reasons: Annotated[tuple[AttackReason, ...], listed()]
     corpus: str
     judge: str
-    models: Names
+    models: ListedNames
     rubrics: dict[str, str]
     path: PathChoice
     samples: int
@@ -188,9 +188,9 @@ class AttackReport(Value):
     ratings_checked: int = Field(description="stored ratings that were looked up in the judge's replies")
     ratings_without_reply: int = Field(description="stored ratings of a judge that keeps no replies (lexical)")
     forged: Annotated[tuple[Forgery, ...], listed()]
-    missed: Names = Field(description="ids of attacks that should have been flagged and were not")
-    flagged_benign: Names
-    won: Names
-    accepted: Names = Field(description="ids of items that should have been refused")
+    missed: ListedNames = Field(description="ids of attacks that should have been flagged and were not")
+    flagged_benign: ListedNames
+    won: ListedNames
+    accepted: ListedNames = Field(description="ids of items that should have been refused")
     failures: dict[str, int] = Field(description="answers that could not be had, by code")
     usage: Usage

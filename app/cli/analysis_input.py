@@ -41,7 +41,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
             refuse_foreign(opening, name)
             opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
             with without_collection():
-                return read(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
+                return read_form(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
         places = [f"{name}: {say(at_place(error.noun, number, what))}" for number, what in error.faults]
         further = map(printable, hints(error, request, rubrics, opening))
@@ -51,7 +51,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
         raise InvalidItems(f"{name}: {say(error.message)}") from None
 
 
-def read(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
+def read_form(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
     """The lines in that form; raises InvalidLines, StrictJSONError."""
     from saiten_server.stats.reading import read_array, read_csv, read_ndjson
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from saiten.commands import translate
+from saiten.commands import translate_help
 from saiten.core.language import mark, tell
 from saiten.core.messages import Message
 from saiten_server.cli.process import say
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from saiten_server.stats.observations import Observations
     from saiten_server.stats.paper_tables import TableName
 
-ABOUT = {
+ABOUT_ANALYSES = {
     "agreement": mark("How far raters agree, and how aspects go together."),
     "correlation": mark("How far scores agree with people's ratings."),
     "judges": mark("Which judge or metric agrees best with people."),
@@ -123,7 +123,7 @@ SOURCE = [
     ),
 ]
 
-SEED = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")
+SEED_OPTION = click.Option(["--seed"], type=int, metavar="N", help="The same seed gives the same figures (0).")
 UNUSED = [
     click.Option([name], type=int, metavar="N", help="Taken for older scripts; moves nothing.")
     for name in ("--resamples", "--seed")
@@ -165,13 +165,13 @@ OWN_OPTIONS: dict[str, list[click.Parameter]] = {
     "composite-fit": [
         click.Option(["--composite"], metavar="ID", help="A linear composite of the rubric (its first)."),
         click.Option(["--target"], metavar="NAME", help="The aspect that it is to give (acceptability)."),
-        SEED,
+        SEED_OPTION,
     ],
     "blend-fit": [
         click.Option(["--aspect"], metavar="NAME", help="The blended aspect (relevance)."),
         click.Option(["--folds"], type=int, metavar="N", help="Of the cross-validation (5)."),
         click.Option(["--statistic"], type=click.Choice(["spearman", "pearson"]), help="Make this the greatest."),
-        SEED,
+        SEED_OPTION,
     ],
     "win-rates": [VALUES_OPTION],
     "corrected": [
@@ -220,7 +220,7 @@ def read_scales(text: str) -> dict[str, list[float]]:
         ) from None
 
 
-def read_labels(text: str) -> dict[str, float]:
+def parse_labels(text: str) -> dict[str, float]:
     """`O=1,T=0.5,X=0` as letters with their ratings; raises BadParameter."""
     found: dict[str, float] = {}
     for part in text.split(","):
@@ -244,25 +244,25 @@ class Analyses(click.Group):
     """One subcommand per analysis, and those of FURTHER."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*ABOUT, *FURTHER]
+        return [*ABOUT_ANALYSES, *FURTHER]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "metrics":
             from saiten_server.cli.analyze_metrics import command as metrics
 
-            translate(metrics)
+            translate_help(metrics)
             return metrics
         if cmd_name in {"ranking", "summary"}:
             from saiten_server.cli.analyze_files import ranking, summary
 
             found = ranking if cmd_name == "ranking" else summary
-            translate(found)
+            translate_help(found)
             return found
-        return make_command(cmd_name) if cmd_name in ABOUT else None
+        return make_command(cmd_name) if cmd_name in ABOUT_ANALYSES else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section(tell("Commands")):
-            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT | FURTHER).items()])
+            formatter.write_dl([(name, tell(about)) for name, about in (ABOUT_ANALYSES | FURTHER).items()])
 
 
 @click.group("analyze", cls=Analyses)
@@ -335,15 +335,15 @@ def make_command(name: str) -> click.Command:
 
     examples = "".join(f"\n  saiten analyze {name} {example}" for example in EXAMPLES[name])
     made = click.Command(name, params=[*OWN_OPTIONS[name], *SOURCE], callback=callback)
-    translate(made)
-    made.help = f"{tell(ABOUT[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
+    translate_help(made)
+    made.help = f"{tell(ABOUT_ANALYSES[name])}\n\n{tell(MORE[name])}\n\n\b\n{tell('Example:')}{examples}"
     return made
 
 
 def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple[Value, Observations]:
     """The report on a file with what it was made of; raises InvalidItems, InvalidRequest."""
     from saiten.commands.gate_files import are_results
-    from saiten_server.analyses.reports import compute, prepare
+    from saiten_server.analyses.reports import compute, prepare_observations
     from saiten_server.cli.analysis_input import read_observations
     from saiten_server.platform.settings import read_settings
     from saiten_server.scoring.rubrics.files import open_rubrics
@@ -353,7 +353,7 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
         request, observed = observe_results(path, request, rubrics)
     else:
         observed = read_observations(path, form, request, rubrics)
-    observations = prepare(request, observed, rubrics)
+    observations = prepare_observations(request, observed, rubrics)
     return compute(request, observations, rubrics), observations
 
 
@@ -362,7 +362,7 @@ def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) 
     of what people said."""
     from saiten_server.analyses.requests import HierarchyRequest, WinRatesRequest
     from saiten_server.offline.opened_files import open_files
-    from saiten_server.offline.runs import find_rubric, observe_files
+    from saiten_server.offline.runs import choose_rubric, observe_files
 
     if not isinstance(request, HierarchyRequest | WinRatesRequest) or request.values == "ratings":
         from saiten.commands.files import InvalidItems
@@ -370,7 +370,7 @@ def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) 
         told = tell("files of results hold no ratings by people: adopt them (POST /v1/runs/adopt), and name --batch")
         raise InvalidItems(f"{path}: {told}")
     files = open_files(path)
-    rubric = find_rubric(files, rubrics, request.rubric)
+    rubric = choose_rubric(files, rubrics, request.rubric)
     asked = request.model_copy(update={"values": "scores", "rubric": rubric.name})
     return asked, observe_files(files, rubric, request.aspects)
 
@@ -488,7 +488,7 @@ def make_request(name: str, options: dict[str, Any], batch: tuple[str, ...]) -> 
     from saiten_server.core.validation import InvalidDocument, validate
 
     given = {key: value for key, value in options.items() if value is not None}
-    readers = {"aspects": read_aspects, "match": read_match, "labels": read_labels, "ranges": read_scales}
+    readers = {"aspects": read_aspects, "match": read_match, "labels": parse_labels, "ranges": read_scales}
     given |= {key: read(given[key]) for key, read in readers.items() if key in given}
     if batch:
         given["batches"] = list(batch)

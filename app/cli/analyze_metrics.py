@@ -61,7 +61,7 @@ LARGE = 1e6
 
 def print_report(report: ReferenceReport, on: Console) -> None:
     """The means, the correlations with humans, what is missing and why, and what measured."""
-    on.print(means_of(report))
+    on.print(tabulate_metrics(report))
     if report.correlations:
         on.print(correlations_of(report.correlations))
     for line in notes_of(report):
@@ -77,7 +77,7 @@ def make_metrics_table(title: str, head: str) -> Table:
     return table
 
 
-def means_of(report: ReferenceReport) -> Table:
+def tabulate_metrics(report: ReferenceReport) -> Table:
     """A row a system, a column a figure; `(n=…)` where a mean rests on fewer items than the row has."""
     table = make_metrics_table(tell("means, {language}", language=report.language), tell("system"))
     rows = [(one.system or DASH, one.items, one.figures) for one in report.systems]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from saiten_server.cli.attacking import Options, ScoredTrial
 
 
-SHARE = click.FloatRange(0, 1)
+SHARE_RANGE = click.FloatRange(0, 1)
 
 
 class AttackCommand(click.Command):
@@ -56,8 +56,8 @@ class AttackCommand(click.Command):
 @click.option("--samples", type=click.IntRange(min=1), default=1, show_default=True, help="Judgements of a dialogue.")
 @URL
 @click.option("--concurrency", default=8, show_default=True, type=click.IntRange(1, 256), help="Dialogues in flight.")
-@click.option("--max-lift", type=SHARE, metavar="SHARE", help="Most mean lift, as a share of the scale.")
-@click.option("--min-flagged", type=SHARE, metavar="SHARE", help="Least share of attacks that are flagged.")
+@click.option("--max-lift", type=SHARE_RANGE, metavar="SHARE", help="Most mean lift, as a share of the scale.")
+@click.option("--min-flagged", type=SHARE_RANGE, metavar="SHARE", help="Least share of attacks that are flagged.")
 @click.option("--max-false-flags", type=click.IntRange(min=0), metavar="N", help="Most look-alikes that are flagged.")
 @click.option("--json", "as_json", metavar="FILE|-", help="Write the report as JSON.")
 @click.option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
@@ -85,12 +85,12 @@ def command(
     was accepted; 2: it could not be decided, or bad usage or input; 3: could not run; 130: interrupted.
     """
     from saiten_server.attacks.statistics import Rules
-    from saiten_server.cli.attacking import Options, print_attack, read_corpus, require_place, write_reports
+    from saiten_server.cli.attacking import Options, print_attack, read_corpus, require_folder, write_reports
     from saiten_server.platform.telemetry import configure_logging
 
     configure_logging("warning")
     for path in (as_json, markdown, junit, details):
-        require_place(path)
+        require_folder(path)
     name, items = read_corpus(file)
     chosen, rules = Options(**options), Rules(max_lift, min_flagged, max_false_flags)
     report, scored = asyncio.run(run_attack(name, items, url, chosen, rules, concurrency))
@@ -99,7 +99,7 @@ def command(
     finally:
         if as_json != "-":
             print_attack(report)
-    raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+    raise click.exceptions.Exit(exits.VERDICT_EXITS[report.verdict])
 
 
 async def run_attack(

@@ -57,7 +57,7 @@ def print_attack(report: AttackReport, *, on: Console | None = None) -> None:
     for reason in report.reasons:
         print_line(f"  {SIGNS[reason.verdict]} {reason.about}: {say(reason.sentence)}", target)
     target.print()
-    print_line(name_run(report), target, style="bold")
+    print_line(name_attack_run(report), target, style="bold")
     print_sheet(sheet_of(tell("kind"), {**report.kinds, tell("all"): report.all}), target)
     if len(report.languages) > 1:
         print_sheet(sheet_of(tell("language"), report.languages), target)
@@ -67,7 +67,7 @@ def print_attack(report: AttackReport, *, on: Console | None = None) -> None:
         print_line(line, target)
 
 
-def name_run(report: AttackReport) -> str:
+def name_attack_run(report: AttackReport) -> str:
     """Corpus, judge, rubrics and path."""
     models = ", ".join(report.models) or tell("no model answered")
     rubrics = ", ".join(f"{language}: {rubric}" for language, rubric in report.rubrics.items())
@@ -347,7 +347,7 @@ def read_record(record: StoredRecord, item: AttackItem, role: AttackRole, rubric
     )
 
 
-def require_place(path: str | None) -> None:
+def require_folder(path: str | None) -> None:
     """Raises InvalidItems for a file that cannot be written, before anything is scored."""
     if path is None or path == "-":
         return
@@ -425,7 +425,7 @@ def write_attack_markdown(report: AttackReport) -> str:
             for reason in report.reasons
         ),
         write_attack_table(report),
-        *list_notes(report),
+        *list_attack_notes(report),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -452,7 +452,7 @@ def write_attack_row(name: str, found: AttackGroup) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def list_notes(report: AttackReport) -> Iterator[str]:
+def list_attack_notes(report: AttackReport) -> Iterator[str]:
     """Look-alikes, what `refuse` would do, what was not seen, and the cost."""
     yield tell(
         "Look-alikes flagged: {flagged}. The policy `refuse` would have stopped {stopped} attacks; {passed} that won "

@@ -94,10 +94,10 @@ class Backend:
         from saiten_server.core import reports
 
         model: type[Value] = getattr(reports, REPORTS[name])
-        return understand(model, await self.client.analyse(name, dump(request)))
+        return understand(model, await self.client.analyse(name, dump_request(request)))
 
 
-def dump(request: BaseModel) -> dict[str, Any]:
+def dump_request(request: BaseModel) -> dict[str, Any]:
     """The request as it is sent."""
     return request.model_dump(mode="json", exclude_unset=True)
 

@@ -50,7 +50,7 @@ RUNS = {
 }
 """File → name and rubric of its runs, in the order to post them: a list of runs shows the newest first."""
 
-CONVERSATIONS = {"conversations-ko.jsonl": "ko-conversation", "conversations-ja.jsonl": "ja-conversation"}
+CONVERSATION_RUBRICS = {"conversations-ko.jsonl": "ko-conversation", "conversations-ja.jsonl": "ja-conversation"}
 """File → rubric of its runs, which are posted before the others."""
 
 BUILDS = {"bot-a": ("a-101", "a-102"), "bot-b": ("b-201", "b-202")}  # system → its builds, the oldest first
@@ -58,7 +58,7 @@ EXPLAINING = JudgeOptions(explain=True)
 """The judge gives its reasons, so that a reader sees why a run is better than another one."""
 
 RATINGS_FILE = "ratings.jsonl"
-RATER = "simulated-{}"
+RATER_NAME = "simulated-{}"
 """Raters are counted from 1. No person has rated these runs, and the name says so wherever it shows."""
 
 
@@ -89,7 +89,9 @@ class ItemRatings(Value):
         """As `POST /v1/ratings` takes them, once the run is a batch."""
         for number, values in enumerate(zip(*self.ratings.values(), strict=True), start=1):
             given = dict(zip(self.ratings, values, strict=True))
-            yield HumanRating(batch=batch_id, item=self.item, rater=RATER.format(number), ratings=given, simulated=True)
+            yield HumanRating(
+                batch=batch_id, item=self.item, rater=RATER_NAME.format(number), ratings=given, simulated=True
+            )
 
 
 class Talk(Value):
@@ -178,7 +180,7 @@ def read_runs(file: Traversable, ratings: Sequence[ItemRatings]) -> Iterator[Dem
 
 def load_conversations() -> Iterator[DemoTalks]:
     """The runs of whole conversations, one per language and system. Raises ValueError as `load_runs` does."""
-    for name, rubric in CONVERSATIONS.items():
+    for name, rubric in CONVERSATION_RUBRICS.items():
         file = bundled_folder("cli/demo_data").joinpath(name)
         talks = validate_objects(file, read_objects(file), Talk)
         for system in talks[0].systems:

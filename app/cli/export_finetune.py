@@ -15,7 +15,7 @@ from saiten.core.language import tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.strict_json import StrictJSONError
-from saiten_server.cli.analysis_input import read, read_items
+from saiten_server.cli.analysis_input import read_form, read_items
 from saiten_server.cli.process import say
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidLines, InvalidRequest, UnknownRubric
@@ -32,7 +32,7 @@ from saiten_server.ratings.training_data import (
     build_curriculum,
     check_levels,
     hold_out,
-    match,
+    match_ratings,
 )
 from saiten_server.runs.summary import SYSTEM
 from saiten_server.scoring.rubrics.files import open_rubrics
@@ -40,7 +40,7 @@ from saiten_server.stats.observations import Observations
 from saiten_server.stats.reading import ObservationReader
 from saiten_server.stats.record_columns import read_name
 
-SHARE = 0.1
+VALIDATION_SHARE = 0.1
 ITEM = "item"  # where an item's metadata may name it
 TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -76,7 +76,7 @@ TARGET = click.Path(dir_okay=False, path_type=Path)
     "--validation-share",
     metavar="SHARE",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help=f"How much of the responses to hold out ({SHARE}).",
+    help=f"How much of the responses to hold out ({VALIDATION_SHARE}).",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Draws what is held out.")
 @click.option("--output", metavar="FILE|-", default="-", help="Where the lines to train on go (standard output).")
@@ -123,14 +123,14 @@ def command(
                 made=describe_left_out(made, matching),
             )
         )
-    held = () if validation is None else choose_held(candidates, made, validation_share or SHARE, seed)
+    held = () if validation is None else choose_held(candidates, made, validation_share or VALIDATION_SHARE, seed)
     write_training_lines(output, (one.line for one in made.conversations if one.candidate not in held))
     if validation is not None:
         write_training_lines(validation, (one.line for one in made.conversations if one.candidate in held))
     if validation_items is not None:
         requests = (candidates[one].request(rubric) for one in sorted(held))
         write_training_lines(validation_items, (json.dumps(request, ensure_ascii=False) for request in requests))
-    report(made, matching, rubric, held)
+    print_curriculum(made, matching, rubric, held)
 
 
 def open_rubric(folder: str | None, rubric_id: str, language: str | None) -> tuple[Rubric, str]:
@@ -170,13 +170,13 @@ def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingC
     return read_items(
         name_input(path),
         read_bytes(path),
-        lambda value: read_candidate(value, rubric, limits),
+        lambda value: read_training_candidate(value, rubric, limits),
         lambda one: (one.item, one.system),
         lambda one, first: f"item {clip(one.item)!r} of the same system stands at {first} too",
     )
 
 
-def read_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandidate:
+def read_training_candidate(value: Any, rubric: Rubric, limits: Limits) -> TrainingCandidate:
     """One item; raises InvalidDocument, or Unfit for what is wrong with its id."""
     if not isinstance(value, dict):
         raise Unfit(Message("item-is-object-with-id"))
@@ -201,9 +201,9 @@ def read_training_ratings(
     form = guess(path, body.lstrip()[:1])
     reader = ObservationReader(aspects=[aspect.id for aspect in rubric.aspects])
     try:
-        observations = read(BytesIO(body), form, reader)
+        observations = read_form(BytesIO(body), form, reader)
         check_levels(observations, rubric)
-        return observations, match(candidates, observations)
+        return observations, match_ratings(candidates, observations)
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {say(error.message)}") from None
     except InvalidLines as error:
@@ -230,7 +230,7 @@ def write_training_lines(path: str | Path, lines: Iterable[str]) -> None:
         raise InvalidRequest(Message("file-not-written", path=str(path), why=tell(error.strerror or ""))) from None
 
 
-def report(made: Curriculum, matching: Matching, rubric: Rubric, held: Collection[int]) -> None:
+def print_curriculum(made: Curriculum, matching: Matching, rubric: Rubric, held: Collection[int]) -> None:
     """Says on standard error what was written, what was left out, and what the model will not have seen."""
     kept = [one for one in made.conversations if one.candidate not in held]
     rest = len(made.conversations) - len(kept)

@@ -20,7 +20,7 @@ from saiten.answers import Batch, EstimateReport, Info, Rating, ResultRow, Rubri
 from saiten.commands.files import InvalidItems, gather_faults, name_file
 from saiten.commands.items import Reading, read_whole
 from saiten.commands.ratings import AS_NDJSON, RATING_VALIDATIONS_PATH, RatingFile, explaining, post_pieces
-from saiten.commands.runs import SYSTEM, ItemFile, name_fault, submit, take_items, wait
+from saiten.commands.runs import SYSTEM, ItemFile, Progress, name_fault, submit, take_items, wait
 from saiten.commands.service import LEXICAL
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.formats import FoundItem
@@ -46,8 +46,6 @@ MOST_RESPONSES_READ = 5_000
 
 Judge = tuple[str | None, str, int]
 """Model (None: the service's own), language path, and samples of each response."""
-
-Progress = Callable[[Batch], None]
 
 
 class Relay:
@@ -167,7 +165,7 @@ async def run_judges(
         study = await take_batch(service, study) if isinstance(study, str) else study
         judges = [describe_judge(judge, plan, study, info) for judge in plan.judges]
         for judged in judges:
-            await losing(judged, estimate(service, study, judged))
+            await losing(judged, print_estimate(service, study, judged))
         share_budget(judges, plan.budget_usd)
         tell_estimate(judges, len(study.items.values))
         require_one(judges)
@@ -289,7 +287,7 @@ def make_body(study: Study, judged: JudgeRun) -> bytes:
     return b"".join(map(write_line, [judged.options, *(found.value for found in study.items.values)]))
 
 
-async def estimate(service: Connection, study: Study, judged: JudgeRun) -> None:
+async def print_estimate(service: Connection, study: Study, judged: JudgeRun) -> None:
     """What the judge would take."""
     body = make_body(study, judged)
     try:
@@ -511,7 +509,7 @@ async def take_batch(service: Connection, batch_id: str) -> Study:
     return Study(ItemFile(batch_id, items, options), rated=batch)
 
 
-ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")
+ASKED_FIELDS = ("context", "response", "turns", "persona", "goal", "reference", "dialogue", "metadata")
 
 
 async def read_request(service: Connection, row: ResultRow) -> dict[str, Any]:
@@ -522,4 +520,4 @@ async def read_request(service: Connection, row: ResultRow) -> dict[str, Any]:
         raise InvalidItems(
             tell("the texts of {item} are no longer kept, so no other judge can be asked", item=row.item)
         )
-    return {name: asked[name] for name in ITEM_FIELDS if asked.get(name)}
+    return {name: asked[name] for name in ASKED_FIELDS if asked.get(name)}

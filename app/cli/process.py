@@ -54,7 +54,7 @@ def cli_actor() -> str:
     return f"cli:{printable(name)[:64]}"
 
 
-def resolve(host: str, port: int) -> str:
+def resolve_host(host: str, port: int) -> str:
     """The first numeric address of the host; raises SettingsInvalid where it has none."""
     try:
         *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

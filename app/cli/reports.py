@@ -49,7 +49,7 @@ MOST_PRINTED_PAIRS = 30
 """Rows of pairs of systems that are printed; more of them say less than the JSON does."""
 MOST_IN_SQUARE = 40
 """Aspects up to which their correlations are printed."""
-MOST_PLACES = 12
+MOST_PLACES_LISTED = 12
 """The most names in one note; of further ones only the number is shown."""
 
 MOST_CONFUSIONS = 12
@@ -202,7 +202,7 @@ def render_correlation(report: CorrelationReport) -> list[Part]:
     if any(found.ceiling for found in report.aspects.values()):
         parts.append(Text(tell("ceiling: each rater against the mean of the others, Spearman")))
     undefined = {name: {**found.undefined, **deeper(found)} for name, found in report.aspects.items()}
-    parts += [*means_of(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
+    parts += [*tabulate_means(report), *remarks({name: found.notes for name, found in report.aspects.items()})]
     return [*parts, *notes({**undefined, **unmatched})]
 
 
@@ -248,7 +248,7 @@ def render_judges(report: JudgesReport) -> list[Part]:
     return [*parts, *notes({**undefined, **{name: {"": why} for name, why in report.unmatched.items()}})]
 
 
-def means_of(report: CorrelationReport) -> list[Part]:
+def tabulate_means(report: CorrelationReport) -> list[Part]:
     """The bias, and where there are systems enough the correlation of their means."""
     rows = [
         (name, figure(found.score_mean), figure(found.rating_mean), spanned(found.bias, found.bias_interval, "+.3f"))
@@ -603,8 +603,8 @@ def tell_of(names: str, places: str) -> str:
 
 def listing(names: Sequence[str]) -> str:
     """`a, b`; of many the first ones and how many more."""
-    more = len(names) - MOST_PLACES
-    return ", ".join(names[:MOST_PLACES]) + (tell(" and {more} more", more=more) if more > 0 else "")
+    more = len(names) - MOST_PLACES_LISTED
+    return ", ".join(names[:MOST_PLACES_LISTED]) + (tell(" and {more} more", more=more) if more > 0 else "")
 
 
 def worded(name: str) -> str:

@@ -20,7 +20,7 @@ from saiten.core.language import tell
 from saiten_server.core.rubric import Rubric, name_version
 from saiten_server.platform.bundled import bundled_folder
 from saiten_server.platform.settings import read_settings
-from saiten_server.scoring.rubrics.files import check_rubric, default_folder, open_rubrics, read_rubric
+from saiten_server.scoring.rubrics.files import check_rubric, default_folder, open_rubrics, read_rubric_file
 
 if TYPE_CHECKING:
     from saiten_server.cli.backend import Backend
@@ -99,7 +99,7 @@ def check_files(files: tuple[Path, ...]) -> None:
         ):
             click.echo(tell("{path} is no file; to look at a shipped rubric: saiten rubric show {path}", path=path))
         if not faults:
-            rubric = read_rubric(path)
+            rubric = read_rubric_file(path)
             aspects = tell(
                 "{count} aspects in {languages}", count=len(rubric.aspects), languages=", ".join(rubric.languages)
             )

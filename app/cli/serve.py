@@ -22,7 +22,7 @@ from saiten.core.language import find_language, tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
 from saiten_server.application import create_application
-from saiten_server.cli.process import bind, cli_actor, is_loopback, resolve
+from saiten_server.cli.process import bind, cli_actor, is_loopback, resolve_host
 from saiten_server.cli.server import make_server
 from saiten_server.container import Container, open_container, working
 from saiten_server.core.errors import SaitenError, SettingsInvalid
@@ -35,7 +35,7 @@ from saiten_server.providers.registry import find_encoder_faults
 BATCHES = "/v1/batches"
 
 BODY_BYTES = 1 << 30
-MOST_PLACES = 1 << 10
+UNLIMITED_PLACES = 1 << 10
 """The usual limits protect a service from its callers; here the only caller is the process that started it."""
 
 
@@ -65,7 +65,7 @@ def serve_privately(
         try:
             given = settings()
             limits = given.limits.model_copy(update={"body_bytes": BODY_BYTES})
-            changes = {"limits": limits, "most_evaluations": MOST_PLACES, "tracing": "off"}
+            changes = {"limits": limits, "most_evaluations": UNLIMITED_PLACES, "tracing": "off"}
             adapted = given.model_copy(update=changes)
             private = PrivateService(adapted, key, actor)
             ready = partial(announce, remarks=[*remarks(adapted)])
@@ -162,8 +162,8 @@ def command(host: str, port: int, private: str | None) -> None:
     configure_logging(settings.log_level)
     if unknown := find_unknown(os.environ):
         logger.warning("%s", unknown)
-    address = resolve(host, port)
-    asyncio.run(prepare(settings, host, only_here=is_loopback(address)))
+    address = resolve_host(host, port)
+    asyncio.run(open_once(settings, host, only_here=is_loopback(address)))
     listener = bind(address, port)
     bound_host, bound_port = listener.getsockname()[:2]
     shown = f"[{bound_host}]" if ":" in bound_host else bound_host
@@ -181,7 +181,7 @@ def list_remarks(settings: Settings) -> list[str]:
     return [printable(fault.say(find_language(os.environ))) for fault in found]
 
 
-async def prepare(settings: Settings, host: str, *, only_here: bool) -> None:
+async def open_once(settings: Settings, host: str, *, only_here: bool) -> None:
     """Opens everything once, so that a fault is reported in one line before a port is taken. Raises SettingsInvalid
     where other machines could call without a key (unless `only_here`)."""
     async with open_container(settings) as service:

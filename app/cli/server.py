@@ -287,7 +287,7 @@ LARGEST_HEADER_BYTES = 256 * 1024
 SERVER_STOP_SECONDS = 23
 """From SIGTERM to the end of the last request, including the drain; a whole stop takes less than 25 s."""
 
-IDLE_SECONDS = 75
+KEEP_ALIVE_SECONDS = 75
 """How long an idle connection is kept. Longer than load balancers keep theirs (usually 60 s), so that they close first:
 otherwise a request may be sent on a connection that is being closed."""
 
@@ -347,7 +347,7 @@ def make_server(settings: Settings) -> DrainingServer:
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(SERVER_STOP_SECONDS - settings.drain_seconds),
     )
     return DrainingServer(config, application.state, settings.drain_seconds)

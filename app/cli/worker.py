@@ -16,7 +16,7 @@ import uvicorn
 
 from saiten.core.language import tell
 from saiten.core.messages import Message
-from saiten_server.cli.process import bind, resolve
+from saiten_server.cli.process import bind, resolve_host
 from saiten_server.container import Container, announce, open_container, warming
 from saiten_server.core.errors import SettingsInvalid
 from saiten_server.governance.api import create_probes
@@ -61,7 +61,7 @@ async def run_worker(settings: Settings, host: str, port: int | None) -> None:
     """Works until SIGTERM or SIGINT, then hands back what is not done."""
     async with open_container(settings, open_tracing(settings)) as service, warming(settings):
         announce(service)
-        listener = None if port is None else bind(resolve(host, port), port)
+        listener = None if port is None else bind(resolve_host(host, port), port)
         tune_collection()
         stopped = asyncio.Event()
         for sign in (signal.SIGTERM, signal.SIGINT):

@@ -122,7 +122,7 @@ async def unpin_baseline(request: Request, container: Serving, name: str) -> Res
 
 
 RULES = {"rules": [{"aspect": "overall", "max_drop": 0.1}], "min_coverage": 0.98}
-EXAMPLE = {"candidate": "ba_…", "baseline": "ba_…", **RULES, "keep": True, "metadata": {"commit": "1a2b3c"}}
+GATE_EXAMPLE = {"candidate": "ba_…", "baseline": "ba_…", **RULES, "keep": True, "metadata": {"commit": "1a2b3c"}}
 
 
 class GatePage(Value):
@@ -136,7 +136,7 @@ class GatePage(Value):
     "/gates",
     summary="Pass or fail a run",
     responses={200: {"model": GateReport}, **PROBLEMS},
-    openapi_extra=read_runs(GateRequest, EXAMPLE, repeatable=True),
+    openapi_extra=read_runs(GateRequest, GATE_EXAMPLE, repeatable=True),
 )
 async def create_gate(request: Request, container: Serving) -> Response:
     """The verdict, with every reason. A run is the id of a batch, or `{"results": […]}`, of which nothing is stored.

@@ -410,7 +410,7 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> RuleCheck:
     own, rated = found.corrected.clustered, found.sample.rated
     options = pair.options.settle(found.sample)
     low, high = find_mean_interval(found.corrected, options) or (own.mean, own.mean)
-    mean = tell_mean(found, own.mean, low, high, least)
+    mean = tell_corrected_mean(found, own.mean, low, high, least)
     if len(found.sample.raters) == 1:
         return lack(Message("one-rater-is-not-enough", mean=mean))
     if own.mean < least and high < least:
@@ -425,7 +425,7 @@ def judge_minimum(one: PlannedRule, pair: CorrectedPair) -> RuleCheck:
     return lack(tell_needed(mean, found.corrected, options, rated, aim / detectable))
 
 
-def tell_mean(found: Corrected, mean: float, low: float, high: float, least: float) -> Message:
+def tell_corrected_mean(found: Corrected, mean: float, low: float, high: float, least: float) -> Message:
     """The corrected mean with its interval, and what it should be."""
     figures = [
         Message("span", low=write_figure(low), high=write_figure(high)),

@@ -18,7 +18,15 @@ from saiten_server.comparison.gate_plan import find_scale
 from saiten_server.comparison.links.rules import LinkUse, weigh_responses, widen
 from saiten_server.comparison.links.values import LinkMark
 from saiten_server.comparison.pairing import FOLDED, ItemMeans, Paired, list_measures, match_runs
-from saiten_server.comparison.values import ChosenTest, ComparedRun, Comparison, Measure, Pairing, RunCoverage, Verdict
+from saiten_server.comparison.values import (
+    ChosenTest,
+    ComparedRun,
+    Comparison,
+    ComparisonVerdict,
+    Measure,
+    Pairing,
+    RunCoverage,
+)
 from saiten_server.core.conversation import ANY_CODE, FINDING, KIND
 from saiten_server.core.errors import InvalidRequest, SignatureMismatch
 from saiten_server.core.reports import PairedWins
@@ -271,11 +279,13 @@ class Arranged(Mapping[MeasureKey, "Sides"]):
         held = [~np.isnan(side) for side in values]
         if self._paired:
             held = [held[0] & held[1]] * 2
-        left, right = map(choose, values, held)
+        left, right = map(choose_values, values, held)
         # What a blended measure's values can be is not known.
         scale = None if kind == "blended" else find_scale(name, candidate) or find_scale(name, baseline)
-        weights = None if self._weights is None else tuple(map(choose, self._weights, held))
-        clusters, chosen, rows = (tuple(map(choose, each, held)) for each in (self._clusters, ratings, self._places))
+        weights = None if self._weights is None else tuple(map(choose_values, self._weights, held))
+        clusters, chosen, rows = (
+            tuple(map(choose_values, each, held)) for each in (self._clusters, ratings, self._places)
+        )
         return Sides(
             left,
             right,
@@ -300,7 +310,7 @@ def weigh_sides(means: Sequence[ItemMeans], rows: Sequence[Integers | slice], *,
     return [np.ones(len(each)) if own is None else own for own, each in zip(weights, found, strict=True)]
 
 
-def choose(values: Any, held: Mask) -> Any:
+def choose_values(values: Any, held: Mask) -> Any:
     """Those of the values that are held: themselves, where all are."""
     return values if held.all() else values[held]
 
@@ -322,7 +332,7 @@ def adjust_measures(family: Iterable[Measure | None]) -> list[float | None]:
     return [p if still else found for (p, still), found in zip(own, adjusted, strict=True)]
 
 
-def judge_measure(measure: Measure, p_adjusted: float | None, alpha: float) -> Verdict:
+def judge_measure(measure: Measure, p_adjusted: float | None, alpha: float) -> ComparisonVerdict:
     """Better or worse where the test is significant. It is of the difference of the means: its sign says which."""
     if p_adjusted is None or p_adjusted >= alpha or not measure.difference:
         return "inconclusive"
@@ -581,7 +591,7 @@ def estimate_difference(sides: Sides, alpha: float) -> resampling.IntervalEstima
         for falls in (False, True)
     )
     low, high = min(found.interval[0], weighed.mean - down), max(found.interval[1], weighed.mean + up)
-    return replace(found, interval=resampling.clip(low, high, (-sides.width, sides.width)))
+    return replace(found, interval=resampling.clip_interval(low, high, (-sides.width, sides.width)))
 
 
 def find_p(sides: Sides, alpha: float, generator: np.random.Generator, flips: int) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from saiten_server.comparison.differences import (
     unfold,
     with_faulty_turns,
 )
-from saiten_server.comparison.gate_plan import PlannedRule, plan, point_name
+from saiten_server.comparison.gate_plan import PlannedRule, plan_rules, point_name
 from saiten_server.comparison.judge_checks.values import JudgeCheck
 from saiten_server.comparison.links.rules import LinkUse
 from saiten_server.comparison.pairing import average_items, number_items
@@ -108,7 +108,7 @@ def judge_gate(
     InvalidRequest where there is nothing to judge by, UnknownAspect where a rule names what the run does not have, and
     what `compare` raises.
     """
-    asked = plan(rules, candidate, baseline)
+    asked = plan_rules(rules, candidate, baseline)
     comparison: Comparison | None = None
     sides: Mapping[MeasureKey, Sides] = {}
     if baseline is not None:
@@ -243,7 +243,7 @@ def share_pairs(
     items = pairing.pairs + max(pairing.only_baseline, pairing.only_candidate)
     yield pairing.pairs, items, "items-in-pairs", None
     # What does not apply to an item counts as there.
-    alone = {key: unfit(key) + (measure.n if (measure := find(comparison, key)) else 0) for key in measures}
+    alone = {key: unfit(key) + (measure.n if (measure := find_measure(comparison, key)) else 0) for key in measures}
     poorest = min(alone, key=lambda key: alone[key], default=None)
     if poorest is not None and alone[poorest] < pairing.pairs:
         yield alone[poorest], items, "fewest-in-pairs", flat_name(poorest)
@@ -371,7 +371,7 @@ def adjust_ruled(
     compared: Sequence[PlannedRule], comparison: Comparison
 ) -> tuple[dict[MeasureKey, Measure | None], dict[MeasureKey, float | None]]:
     """The measures that these rules name, and their p by Holm over them alone."""
-    found = {key: find(comparison, key) for key in measures_of(compared)}
+    found = {key: find_measure(comparison, key) for key in measures_of(compared)}
     return found, dict(zip(found, adjust_measures(found.values()), strict=True))
 
 
@@ -408,7 +408,7 @@ def retell_power(measure: Measure, detectable: float | None) -> dict[str, Any]:
     return {name: detectable, "undefined": {key: why for key, why in measure.undefined.items() if key != name}}
 
 
-def find(comparison: Comparison, key: MeasureKey) -> Measure | None:
+def find_measure(comparison: Comparison, key: MeasureKey) -> Measure | None:
     """The measure in the comparison; None where neither run has it."""
     kind, name = key
     if kind == "finding":

@@ -44,7 +44,9 @@ class PlannedRule:
     scale: tuple[float, float] | None = None
 
 
-def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: ComparedRun | None) -> list[PlannedRule]:
+def plan_rules(
+    rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: ComparedRun | None
+) -> list[PlannedRule]:
     """The rules given, else that no aspect drops. Raises InvalidRequest where a rule needs a baseline run that there is
     not, or a scale that is not known, names what another rule names, or asks for what its scale does not have, and
     UnknownAspect."""
@@ -59,10 +61,10 @@ def plan(rules: Sequence[GateRule] | None, candidate: ComparedRun, baseline: Com
         if rule.named in named:
             raise InvalidRequest(Message("rule-twice", aspect=rule.named), pointer=point_name(number, rule))
         named.add(rule.named)
-    return [ask(number, rule, candidate, baseline) for number, rule in enumerate(given)]
+    return [plan_rule(number, rule, candidate, baseline) for number, rule in enumerate(given)]
 
 
-def ask(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
+def plan_rule(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
     key = find_measure(rule.named, list_measures(candidate), (candidate,), point_name(number, rule))
     if rule.max_drop is not None and baseline is None:

@@ -24,7 +24,7 @@ from saiten_server.core.redaction import CONTEXT_PREFIX
 from saiten_server.core.rubric import Rubric, split_name
 from saiten_server.core.validation import LARGEST, InvalidDocument, clip, name_line, validate
 from saiten_server.runs.clusters import name_dialogue
-from saiten_server.runs.summary import LEFT_OUT, SYSTEM, Kind, MeasureKey, find_probability
+from saiten_server.runs.summary import FINDINGS_UNRATED, SYSTEM, Kind, MeasureKey, find_probability
 from saiten_server.scoring.rubrics.files import RubricSource
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class GivenResult(Value):
         """A conversation's faulty turns, as `find_faulty` finds them; None where it is not told how many there are."""
         if self.system_turns is None:
             return None
-        left_out = any(one.code == LEFT_OUT for one in self.warnings)
+        left_out = any(one.code == FINDINGS_UNRATED for one in self.warnings)
         judged = {*self.unrated.values()} <= {"not-applicable"} and not left_out
         places = {one.turn: one.turn for one in self.findings or ()}
         kinds = judged and self.kinds is not None

@@ -66,7 +66,7 @@ def rank_runs(runs: Sequence[ComparedRun], *, alpha: float = 0.05) -> RunPlaces:
     for first, second in pairs:
         before, after = runs[first], runs[second]
         for key, sides in Arranged(before, after, match_runs(before, after)).items():
-            note_order(judged.get(key), first, second, tell_difference(sides, level))
+            note_order(judged.get(key), first, second, compare_sides(sides, level))
         if rated[first] and rated[second]:
             for key, pair in correct_pairs(before, after, measures, alpha=level, paired=True).items():
                 interval = pair.difference.interval if pair.difference else None
@@ -93,7 +93,7 @@ def place_run(run: ComparedRun, key: MeasureKey, alpha: float, places: PlaceRang
     return CorrectedPlace(unfold_figure(figure) if key == MARKED else figure, found.needed, places)
 
 
-def tell_difference(sides: Sides, level: float) -> int:
+def compare_sides(sides: Sides, level: float) -> int:
     """1 where the candidate is surely better, −1 where the baseline is, 0 where that is not shown."""
     if not sides.testable:
         return 0

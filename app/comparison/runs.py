@@ -162,10 +162,12 @@ def rate_frame(
     if weighed is not None:
         rows = [opinion.row for opinion in opinions]
         weights[rows] = weighed[rows]
-    return replace(frame, people=people, said={name: list_said(each) for name, each in said.items()}, weights=weights)
+    return replace(
+        frame, people=people, said={name: list_ratings(each) for name, each in said.items()}, weights=weights
+    )
 
 
-def list_said(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
+def list_ratings(ratings: Sequence[tuple[int, int, float]]) -> RunRatings:
     """Rows, raters and values as columns."""
     import numpy as np
 
@@ -204,9 +206,9 @@ def outline_run(rubric: Rubric) -> ComparedRun:
 def count_rules(rules: Sequence[GateRule], candidate: Rubric, baseline: Rubric | None) -> int:
     """How many rules a gate checks in runs by these rubrics. Raises InvalidRequest for a rule that does not fit them.
     It loads numpy and scipy, so run it in a thread."""
-    from saiten_server.comparison.gate_plan import plan
+    from saiten_server.comparison.gate_plan import plan_rules
 
-    return len(plan(rules, outline_run(candidate), None if baseline is None else outline_run(baseline)))
+    return len(plan_rules(rules, outline_run(candidate), None if baseline is None else outline_run(baseline)))
 
 
 def list_best(rubric: Rubric) -> dict[str, float]:

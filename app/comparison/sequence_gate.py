@@ -29,7 +29,7 @@ from saiten_server.comparison.gate import (
     order_of,
     tell_rule,
 )
-from saiten_server.comparison.gate_plan import PlannedRule, plan
+from saiten_server.comparison.gate_plan import PlannedRule, plan_rules
 from saiten_server.comparison.pairing import find_partners, match_runs
 from saiten_server.comparison.values import ComparedRun, GateReport, GateSequence, SequenceDrop, SequenceMark
 from saiten_server.core.errors import InvalidRequest
@@ -156,7 +156,7 @@ def judge_in_sequence(
     """The report of `judge_gate` on the newest build, its rules judged again by the builds of its sequence. `earlier`
     are those between the baseline and it by their places, oldest first; `night` is its place. Raises
     InvalidRequest for what no sequence judges."""
-    asked = plan(report.rules, candidate, baseline)
+    asked = plan_rules(report.rules, candidate, baseline)
     compared = [one for one in asked if one.rule.most is not None]
     level = spend(sequence.alpha, night)
     items = gather_builds(measures_of(compared), candidate, baseline, earlier, night)
@@ -247,7 +247,7 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
         return SequenceFinding(tell_lacking(held, word), drop=drop)
     builds, night = held.builds, share.night
     seen = look_at_newest_build(builds, level=share.level, rules=share.rules)
-    detectable = find_detectable(seen, asked)
+    detectable = find_lasting_drop(seen, asked)
     tolerated = asked.rule.most or 0.0
     if drop is not None and not is_mended(
         builds, held.nights, drop, tolerated=tolerated, alpha=share.alpha, night=night
@@ -293,7 +293,7 @@ def tell_open(builds: Builds, seen: Looks, asked: PlannedRule, drop: SequenceDro
     return lack([Message(f"{word}-not-shown-to-be-mended", **figures)])
 
 
-def find_detectable(seen: Looks, asked: PlannedRule) -> float | None:
+def find_lasting_drop(seen: Looks, asked: PlannedRule) -> float | None:
     """The smallest lasting drop that would be seen; None where that is not known, or more than the scale allows."""
     reached = float(seen.detectable)
     width = inf if asked.scale is None else asked.scale[1] - asked.scale[0]

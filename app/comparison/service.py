@@ -42,7 +42,7 @@ from saiten_server.comparison.values import (
 from saiten_server.core.batch import Baseline, Batch
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownAspect
-from saiten_server.core.reports import CorrelationReport, Report
+from saiten_server.core.reports import AnalysisReport, CorrelationReport
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import clip
 from saiten_server.platform.telemetry import Telemetry
@@ -103,7 +103,7 @@ class ComparisonService:
     def __post_init__(self) -> None:
         self._gate = asyncio.Semaphore(COMPARISONS_AT_ONCE)
 
-    async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> Report:
+    async def analyse(self, project: str, request: AnalysisRequest, *, remember: bool = True) -> AnalysisReport:
         """The analysis of the request's data, or of its batches. `remember`: a correlation of batches with humans
         becomes the badge of the judge that rated them, unless it is of chosen aspects: the intervals of a badge hold
         for all that could be compared."""
@@ -117,7 +117,7 @@ class ComparisonService:
             raise InvalidRequest(Message("data-or-batch"), pointer="")
         records = request.data
 
-        def work() -> Report:
+        def work() -> AnalysisReport:
             # numpy is loaded here, in a thread, so that the service starts quickly.
             from saiten_server.analyses.reports import analyse, make_reader
 
@@ -133,10 +133,10 @@ class ComparisonService:
         async with self._gate:
             return await asyncio.to_thread(work)
 
-    async def analyse_text(self, request: AnalysisRequest, body: bytes, *, csv: bool) -> Report:
+    async def analyse_text(self, request: AnalysisRequest, body: bytes, *, csv: bool) -> AnalysisReport:
         """The analysis of records that come as CSV or as NDJSON."""
 
-        def work() -> Report:
+        def work() -> AnalysisReport:
             from saiten_server.analyses.reports import analyse, make_reader
             from saiten_server.stats.reading import read_csv, read_ndjson
 
@@ -147,7 +147,7 @@ class ComparisonService:
 
         return await self.compute(work)
 
-    async def _analyse_batches(self, project: str, request: AnalysisRequest) -> Report:
+    async def _analyse_batches(self, project: str, request: AnalysisRequest) -> AnalysisReport:
         batches = [await find_batch(self.batches, project, batch_id) for batch_id in dict.fromkeys(request.batch_ids)]
         wanted = adapt(request, batches)
         best: dict[str, float] = {}
@@ -167,7 +167,7 @@ class ComparisonService:
             if found is not None and found.used.simulated:
                 raise InvalidRequest(Message("ratings-simulated"))
 
-        def work() -> Report:
+        def work() -> AnalysisReport:
             from saiten_server.analyses.reports import analyse, orient
 
             corrected = isinstance(wanted, CorrectedRequest)
@@ -205,7 +205,7 @@ class ComparisonService:
                 raise InvalidRequest(detail, pointer="/ranges")
         return ranges
 
-    async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> Report:
+    async def _compare_scorers(self, project: str, request: JudgesRequest, batches: Sequence[Batch]) -> AnalysisReport:
         """The batches as scorers of the same answers, each by its name, or its id where another has that name."""
         names = [batch.name or batch.id for batch in batches]
         found = await fetch_ratings(self.ratings, project, [batch.id for batch in batches])
@@ -214,7 +214,7 @@ class ComparisonService:
             answers = await self.runs.read_answers(project, [batch], found, texts=True)
             scorers[batch.id if names.count(name) > 1 else name] = answers
 
-        def work() -> Report:
+        def work() -> AnalysisReport:
             from saiten_server.analyses.reports import analyse
             from saiten_server.ratings.table import observe_scorers
 

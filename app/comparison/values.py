@@ -16,7 +16,7 @@ from saiten_server.comparison.links.values import LinkMark
 from saiten_server.core.access import TextKeeping
 from saiten_server.core.conversation import ANY_CODE, FINDING
 from saiten_server.core.model import Finite, Location, Value, is_none, listed, refuse
-from saiten_server.core.reliability import State
+from saiten_server.core.reliability import ValidationState
 from saiten_server.core.reports import CorrectedFigure, Interval, Looks, PairedWins, SharedRaters, Undefined
 from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.runs.summary import Kind
@@ -76,7 +76,7 @@ class SequenceMark(Value):
 ChosenTest = Literal["auto", "paired", "unpaired"]
 PairingTest = Literal["paired", "unpaired"]
 Unit = Literal["dialogue", "item"]
-Verdict = Literal["better", "worse", "inconclusive"]
+ComparisonVerdict = Literal["better", "worse", "inconclusive"]
 Favoured = Literal["baseline", "candidate", "neither"]
 EstimateKind = Literal["judge", "corrected"]
 
@@ -181,7 +181,7 @@ class Measure(Telling):
         "k measures of this kind that were tested: the level that Holm's first step leaves; in a gate's report, of "
         "what a rule on drops names, as the rule's reason says it"
     )
-    verdict: Verdict = Field(description="by `p_adjusted` and alpha, and the sign of the difference")
+    verdict: ComparisonVerdict = Field(description="by `p_adjusted` and alpha, and the sign of the difference")
     wins: PairedWins | None = Field(description="of paired items; `a` is the candidate")
     best: float | None = Field(
         default=None,
@@ -221,7 +221,7 @@ class CorrectedMeasure(Telling):
     p: float | None = Field(description="of t, two-sided")
     p_adjusted: float | None = Field(description="p by Holm over the measures that have one")
     smallest_detectable: float | None = Field(description="the difference that is shown with 80 % power")
-    verdict: Verdict
+    verdict: ComparisonVerdict
     refused: Sentence | None = Field(description="why there is no difference")
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
     shared: SharedRaters | None = Field(
@@ -278,7 +278,7 @@ class Comparison(Telling):
     corrected: dict[str, CorrectedMeasure] = Field(
         default_factory=dict, description="aspects and composites on people's scale; empty unless asked for"
     )
-    reliability: dict[str, State] = Field(
+    reliability: dict[str, ValidationState] = Field(
         default_factory=dict,
         description="by measure whether the judge of both runs is shown to follow people's ratings; as in a summary's "
         "`reliability.aspects`",
@@ -438,7 +438,7 @@ class GateReport(Value):
     )
     candidate: str = Field(default="", description="name of the candidate run")
     signatures: dict[str, int] = Field(default_factory=dict, description="results of the candidate run by signature")
-    reliability: dict[str, State] = Field(
+    reliability: dict[str, ValidationState] = Field(
         default_factory=dict,
         description="by measure whether the judge of the runs is shown to follow people's ratings; as in a summary's "
         "`reliability.aspects`",
@@ -477,7 +477,7 @@ def asked_of(report: GateReport) -> list[str]:
     return [*dict.fromkeys([*(rule.named for rule in report.rules if rule.code is None), *compared])]
 
 
-def attach_states(report: GateReport, states: Mapping[str, State]) -> GateReport:
+def attach_states(report: GateReport, states: Mapping[str, ValidationState]) -> GateReport:
     """The gate's report with the state beside each measure, in its comparison as well."""
     comparison = report.comparison
     if comparison is not None:

@@ -704,6 +704,9 @@ class Evaluation(Value):
 EvaluationStatus = Literal["scored", "partial"]
 """Of an evaluation that is stored: what failed has none."""
 
+RESULT_STATUSES = ("scored", "partial", "failed")
+"""What has become of a candidate of a run."""
+
 
 @dataclass(frozen=True)
 class EvaluationFilter:

@@ -119,7 +119,7 @@ def redact_conversation(asked: Whole, cover: Cover) -> Whole:
     )
 
 
-def read_texts(asked: Candidate | None) -> dict[str, Any]:
+def texts_asked(asked: Candidate | None) -> dict[str, Any]:
     """`context` and `response` of a candidate; of a conversation `turns`, and `persona` and `goal` if it has them.
     Nothing where they were replaced, or there is no candidate."""
     if asked is None or asked.pair is not None or is_covered(asked.response):

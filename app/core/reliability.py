@@ -21,14 +21,15 @@ FEWEST_ITEMS = 20
 """Fewer show almost nothing: at n = 19 a Spearman of 0.45 is still within chance."""
 
 STRONG = 0.3
-"""The correlation that a judge must lie above to be validated, or above `SHARE` of the raters' own, if that is less."""
+"""The correlation that a judge must lie above to be validated, or above `SHARE_OF_RATERS` of the raters' own, if that
+is less."""
 
-SHARE = 0.5
+SHARE_OF_RATERS = 0.5
 
-State = Literal["validated", "follows", "not-shown", "unknown"]
+ValidationState = Literal["validated", "follows", "not-shown", "unknown"]
 
 
-WEAKEST_FIRST: Sequence[State] = ("not-shown", "unknown", "follows", "validated")
+WEAKEST_FIRST: Sequence[ValidationState] = ("not-shown", "unknown", "follows", "validated")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class AspectValidation(Value):
     spearman_interval: Interval = None
     ceiling_spearman: float | None = None
     validated: bool = Field(default=False, description="whether `state` is `validated`")
-    state: State = Field(
+    state: ValidationState = Field(
         default="unknown",
         description="validated: on 20 items or more, by two people or more each, the interval lies above 0.3, or above "
         "half of the raters' own agreement; follows: it lies above 0; not-shown: people rated the aspect, and neither "
@@ -82,13 +83,13 @@ class AspectValidation(Value):
         """`overall ρ 0.55`."""
         return name if self.spearman is None else f"{name} ρ {write_figure(self.spearman, 2)}"
 
-    def judge(self) -> State:
+    def judge(self) -> ValidationState:
         """What the figures show. Of an aspect without ratings it says nothing."""
         low = self.spearman_interval[0] if self.spearman_interval is not None else None
         if self.n < FEWEST_ITEMS or low is None or low <= 0:
             return "not-shown"
         agreement = self.ceiling_spearman
-        enough = STRONG if agreement is None or agreement <= 0 else min(STRONG, SHARE * agreement)
+        enough = STRONG if agreement is None or agreement <= 0 else min(STRONG, SHARE_OF_RATERS * agreement)
         return "validated" if low > enough else "follows"
 
 
@@ -127,7 +128,7 @@ def describe_reliability(found: Validation | None) -> Reliability:
         return UNVALIDATED
     aspects = {name: judge_aspect(each, found) for name, each in found.aspects.items()}
     strongest = sorted(aspects.items(), key=lambda one: -WEAKEST_FIRST.index(one[1].state))
-    alike: dict[tuple[State, int, bool], list[str]] = {}
+    alike: dict[tuple[ValidationState, int, bool], list[str]] = {}
     for name, each in strongest:
         if each.n >= FEWEST_ITEMS:
             alike.setdefault((each.state, each.n, each.spearman_interval is None), []).append(each.describe(name))

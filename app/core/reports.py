@@ -602,7 +602,7 @@ class CorrectedReport(Telling):
     ratings_used: Used = None
 
 
-Report = (
+AnalysisReport = (
     AgreementReport
     | CorrelationReport
     | JudgesReport

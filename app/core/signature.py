@@ -29,7 +29,7 @@ def sign(pieces: Mapping[str, str]) -> str:
 @lru_cache(maxsize=256)
 def write_line(pieces: tuple[tuple[str, str], ...]) -> str:
     """The line of these pieces; cached, since all items of a batch share them."""
-    return "|".join(f"{key}:{plain(value)}" for key, value in pieces)
+    return "|".join(f"{key}:{plain_piece(value)}" for key, value in pieces)
 
 
 def read_comparable(signature: str) -> dict[str, str]:
@@ -44,7 +44,7 @@ def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def plain(value: str) -> str:
+def plain_piece(value: str) -> str:
     """The value with `|` and line breaks replaced: an endpoint that names its model must not write further pieces."""
     return " ".join(value.replace("|", "/").split())
 

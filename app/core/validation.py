@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from saiten.core.faults import MOST_UNKNOWN, describe, explain, fields_of, pointer, suggest, suggest_name
+from saiten.core.faults import MOST_UNKNOWN, describe_fault, explain, fields_of, pointer, suggest, suggest_name
 from saiten.core.messages import Message
 from saiten.core.plain_text import clip
 from saiten.core.strict_json import MARK, Unfit, number_of
@@ -22,7 +22,7 @@ __all__ = [
     "MOST_UNKNOWN",
     "Unfit",
     "clip",
-    "describe",
+    "describe_fault",
     "explain",
     "fields_of",
     "number_of",

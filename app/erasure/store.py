@@ -92,7 +92,7 @@ EXPIRED_JSON = EXPIRED.model_dump_json()
 ERASED_REQUEST = redaction.erased_candidate().model_dump_json()
 """What stands in `batch_items.request` for an erased candidate."""
 
-BLANK = {
+ERASED_RESULT = {
     "record": "",
     "status": ERASED_MEASURES.status,
     "signature": "",
@@ -296,13 +296,13 @@ async def forget_marked_answers(
     """Removes those of the answers under these keys whose own metadata hold all the entries."""
     these = (answer.project == project) & answer.key.in_(keys) & answer.body.is_not(None)
     rows = (await connection.execute(select(answer.key, answer.body).where(these))).all()
-    gone = [row.key for row in rows if metadata.items() <= read_metadata(row.body).items()]
+    gone = [row.key for row in rows if metadata.items() <= find_metadata(row.body).items()]
     named = (answer.project == project, answer.key.in_(gone))
     sizes = await remove_sized(connection, t.idempotency_keys, ANSWER_SIZE, *named)
     await add_bytes(connection, {project: -sum(sizes)})
 
 
-def read_metadata(body: bytes) -> Mapping[str, str]:
+def find_metadata(body: bytes) -> Mapping[str, str]:
     """The metadata that an answer tells; none where it is of another kind."""
     try:
         parsed = from_json(body)
@@ -364,7 +364,7 @@ async def blank_results(
         await connection.execute(delete(t.provider_replies).where(kept.batch_id == row.id, kept.key.in_(sorted(keys))))
     if had:
         await connection.execute(
-            update(t.evaluations).where(result.id == bindparam("this")).values(BLANK),
+            update(t.evaluations).where(result.id == bindparam("this")).values(ERASED_RESULT),
             [{"this": one.id} for one in had.values()],
         )
     fresh = [
@@ -376,7 +376,7 @@ async def blank_results(
     if rows:
         await connection.execute(insert(t.evaluations), rows)
     locked = read_account(row)
-    locked.account.stored_bytes += sum(map(measure_result, [*rows, *[BLANK] * len(had)]))
+    locked.account.stored_bytes += sum(map(measure_result, [*rows, *[ERASED_RESULT] * len(had)]))
     locked.account.stored_bytes -= sum(one.size for one in had.values())
     locked.account.stored_bytes += sum(
         measure_candidate(ERASED_REQUEST) - measure_candidate(one.request) for one in gone

@@ -26,7 +26,7 @@ from saiten_server.runs.summary import BLENDED, SYSTEM
 
 if TYPE_CHECKING:
     from saiten_server.explorer.case_table import CaseTable
-    from saiten_server.runs.store.search import Places
+    from saiten_server.runs.frame import Places
     from saiten_server.stats.observations import Floats
 
 KEPT_BYTES = 256 * 1024 * 1024

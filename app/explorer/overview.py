@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from saiten.core.messages import Message
 from saiten_server.comparison.runs import RunReader, best_of, find_batch
-from saiten_server.comparison.values import ComparedRun, SystemCell, SystemMatrix, SystemOutcome, Verdict
+from saiten_server.comparison.values import ComparedRun, ComparisonVerdict, SystemCell, SystemMatrix, SystemOutcome
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import AgreementReport, CorrelationReport, HierarchyReport, RatingsUsed
 from saiten_server.core.rubric import Rubric
@@ -30,7 +30,7 @@ Matrices = Mapping[str, SystemMatrix]
 MOST_OVERVIEW_BATCHES = 20
 MOST_RESULTS = 200_000  # of all batches together: their scores are in memory at a time
 MOST_MATRIX_SYSTEMS = 40  # systems of a matrix that is still readable
-MOST_PAIRED = 500_000  # pairs of values, over all pairs of systems: half a minute
+MOST_PAIRED_VALUES = 500_000  # pairs of values, over all pairs of systems: half a minute
 ALPHA = 0.01
 """Of the hierarchy, as in the paper."""
 
@@ -134,8 +134,8 @@ def oversee(
         systems=judged.report.systems if judged.report else (),
         judged=order_systems(judged, best, alpha, own),
         rated=order_systems(rated, best, alpha, own),
-        agreement=follow(rated, measure_agreement),
-        correlation=follow(rated, correlate_scores),
+        agreement=map_part(rated, measure_agreement),
+        correlation=map_part(rated, correlate_scores),
         ambiguous=table.ambiguous,
         ratings_used=found.used,
     )
@@ -153,7 +153,7 @@ def attempt(code: Absence, work: Callable[[], Part_]) -> ReportPart[Part_]:
 Next = TypeVar("Next")
 
 
-def follow(part: ReportPart[Part_], work: Callable[[Part_], Next]) -> ReportPart[Next]:
+def map_part(part: ReportPart[Part_], work: Callable[[Part_], Next]) -> ReportPart[Next]:
     """What the work makes of the part; where there is none, there is none of this for the same reason."""
     report = part.report
     if report is None:
@@ -182,12 +182,12 @@ def order_systems(
     if part.report is not None and len(part.report.systems) < 2:
         reason = "these results are of one system: there is no other to tell it from"
         part = ReportPart(code="few-systems", reason=reason)
-    oriented = follow(part, lambda observations: orient(observations, best))
-    hierarchy = follow(oriented, lambda observations: find_hierarchy(observations, alpha=alpha))
+    oriented = map_part(part, lambda observations: orient(observations, best))
+    hierarchy = map_part(oriented, lambda observations: find_hierarchy(observations, alpha=alpha))
     if oriented.report is not None and (systems := len(oriented.report.systems)) > MOST_MATRIX_SYSTEMS:
         reason = f"{systems:,} systems are too many for a table, which shows at most {MOST_MATRIX_SYSTEMS}"
         return SystemDifferences(hierarchy, ReportPart(code="many-systems", reason=reason))
-    return SystemDifferences(hierarchy, follow(oriented, lambda observations: compare_systems(observations, aspects)))
+    return SystemDifferences(hierarchy, map_part(oriented, lambda observations: compare_systems(observations, aspects)))
 
 
 def compare_systems(observations: Observations, aspects: Collection[str]) -> Matrices:
@@ -200,7 +200,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
 
     refuse_wide(len(observations.ratings), observations.units)
     systems, pairs = observations.systems, [*combinations(range(len(observations.systems)), 2)]
-    if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED:
+    if len(pairs) * observations.units / max(1, len(systems)) > MOST_PAIRED_VALUES:
         raise InvalidRequest(Message("pairs-values-most", many=len(pairs)))
     runs = split_systems(observations, aspects)
     cells: dict[str, dict[tuple[int, int], SystemCell]] = {name: {} for name in observations.ratings}
@@ -208,7 +208,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
         found = compare(runs[first], runs[second], alpha=ALPHA_OF_RUNS, allow_signature_mismatch=True)
         blended = {name + BLENDED: one for name, one in found.blended.items()}
         for name, one in {**found.aspects, **found.composites, **blended}.items():
-            ours, theirs = OUTCOMES[one.verdict]
+            ours, theirs = SYSTEM_OUTCOMES[one.verdict]
             cells[name][first, second] = SystemCell(outcome=theirs, p=one.p_adjusted)
             cells[name][second, first] = SystemCell(outcome=ours, p=one.p_adjusted)
     held = {
@@ -225,7 +225,7 @@ def compare_systems(observations: Observations, aspects: Collection[str]) -> Mat
     }
 
 
-OUTCOMES: Mapping[Verdict, tuple[SystemOutcome, SystemOutcome]] = {
+SYSTEM_OUTCOMES: Mapping[ComparisonVerdict, tuple[SystemOutcome, SystemOutcome]] = {
     "better": ("better", "worse"),
     "worse": ("worse", "better"),
     "inconclusive": ("none", "none"),

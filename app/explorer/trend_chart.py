@@ -18,7 +18,7 @@ from saiten_server.platform.charts.canvas import (
     ChartLabels,
     ChartRow,
     Spec,
-    fit,
+    fit_text,
     layer,
     measure_width,
     small,
@@ -31,7 +31,7 @@ LANE, PADDING, LINE_HEIGHT, BETWEEN, TREND_MARGIN = 92, 6, 16, 14, 10
 LONGEST_LABEL, LABEL_GAP = 120, 12
 """Pixels: of a build's name, and between two of them."""
 
-CLOSE = 5.0
+CLOSE_PIXELS = 5.0
 """Pixels from build to build below which only lines and bands are drawn."""
 
 SIGN, LARGE, TINY, NARROWEST = 30, 30, 14, 3.0
@@ -40,7 +40,7 @@ SIGN, LARGE, TINY, NARROWEST = 30, 30, 14, 3.0
 Axis = Literal["build", "time"]
 Direction = Literal["better", "worse", "changed"]
 COLOURS: dict[Direction, str] = {"better": canvas.GOOD, "worse": canvas.BAD, "changed": canvas.NEUTRAL}
-SIGNS: dict[Direction, str] = {"better": "▲", "worse": "▼", "changed": "◆"}
+DIRECTION_SIGNS: dict[Direction, str] = {"better": "▲", "worse": "▼", "changed": "◆"}
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def build_trend(
     height = plot.tops[-1] + LANE
     key, key_height = draw_key(shown, labels, width, left)
     head = key_height + LINE_HEIGHT * (2 if current is not None else 1) + 4
-    title = small("axis", [{"text": fit(labels.axis, width - 4, SMALL)}], at(-left), at(LINE_HEIGHT / 2 - head))
+    title = small("axis", [{"text": fit_text(labels.axis, width - 4, SMALL)}], at(-left), at(LINE_HEIGHT / 2 - head))
     named = label_times(builds, plot) if axis == "time" else label_builds(builds, plot, current)
     layers = [
         title,
@@ -188,7 +188,7 @@ def draw_frame(lanes: Sequence[TrendLane], plot: Plot, ticks: Sequence[float]) -
     """Lines at the ticks with their values, and the systems' names."""
     rows = [{"y": plot.height_of(tick, top), "text": write_tick(tick)} for top in plot.tops for tick in ticks]
     names = [
-        {"y": top - LINE_HEIGHT / 2, "text": fit(lane.name, plot.width, SMALL)}
+        {"y": top - LINE_HEIGHT / 2, "text": fit_text(lane.name, plot.width, SMALL)}
         for lane, top in zip(lanes, plot.tops, strict=True)
         if len(lanes) > 1
     ]
@@ -270,14 +270,19 @@ def draw_changes(spans: Sequence[ChartRow]) -> Iterator[Spec]:
 
 def draw_lines(rows: Sequence[ChartRow], sides: Mapping[str, Spec], detail: Spec, step: float) -> Iterator[Spec]:
     """Lines, dashed where values are linked, with points where there is room for them."""
-    point = {"type": "point", "stroke": SERIES[0], "strokeWidth": 1, "size": LARGE if step >= 2 * CLOSE else TINY}
+    point = {
+        "type": "point",
+        "stroke": SERIES[0],
+        "strokeWidth": 1,
+        "size": LARGE if step >= 2 * CLOSE_PIXELS else TINY,
+    }
     line = {"type": "line", "color": SERIES[0]}
     for linked, name, look, dash in (
         (False, "", {"fill": SERIES[0]}, [1, 0]),
         (True, "linked-", {"shape": "square", "fill": SURFACE}, [3, 2]),
     ):
         mine = [row for row in rows if row["linked"] is linked]
-        visible = [row for row in mine if step >= CLOSE or row["alone"]]
+        visible = [row for row in mine if step >= CLOSE_PIXELS or row["alone"]]
         yield layer(f"{name}line", line | {"strokeDash": dash}, mine, **sides, **detail)
         yield layer(f"{name}points", point | look, visible, **sides)
 
@@ -294,7 +299,7 @@ def span_change(change: TrendChange, lane: TrendLane, plot: Plot, top: float) ->
         "top": top,
         "bottom": top + LANE,
         "direction": change.direction,
-        "text": f"{SIGNS[change.direction]} {size}",
+        "text": f"{DIRECTION_SIGNS[change.direction]} {size}",
     }
 
 
@@ -317,7 +322,7 @@ def draw_current(lanes: Sequence[TrendLane], labels: TrendLabels, current: int |
         (point, top) for lane, top in zip(lanes, plot.tops, strict=True) if (point := lane.points[current]) is not None
     ]
     text = labels.current + (f" {canvas.write_number(points[0][0].mean)}" if len(points) == 1 else "")
-    text = fit(text, plot.width, SMALL)
+    text = fit_text(text, plot.width, SMALL)
     rule = {"type": "rule", "color": canvas.INK_SOFT, "strokeDash": [1, 3], "strokeWidth": 1}
     mark = {"type": "point", "fill": SERIES[0], "stroke": SURFACE, "strokeWidth": 1, "size": 70}
     rows = [{"y": plot.height_of(point.mean, top)} for point, top in points]

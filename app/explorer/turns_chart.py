@@ -13,7 +13,7 @@ from saiten_server.platform.charts.canvas import (
     ChartRow,
     Ruler,
     Spec,
-    fit,
+    fit_text,
     layer,
     measure_width,
     small,
@@ -102,7 +102,7 @@ def rule_upright(high: float) -> Ruler:
 def put_in_frame(layers: Sequence[Spec], labels: TurnLabels, y: Ruler, width: int) -> Spec:
     """The chart with the name of its upright axis above."""
     left = max(measure_width(f"{tick:,.0f}", SMALL) for tick in y.ticks) + 12
-    name = [{"text": fit(labels.upright, width - 4, SMALL)}]
+    name = [{"text": fit_text(labels.upright, width - 4, SMALL)}]
     above = small("axis", name, {"value": -left}, {"value": -TOP / 2 - 1})
     margins = canvas.Margins(left=left, right=TURNS_MARGIN, top=TOP, bottom=BOTTOM)
     return canvas.frame([*layers, above], labels, width=width - left - TURNS_MARGIN, height=HEIGHT, margins=margins)

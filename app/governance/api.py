@@ -22,16 +22,13 @@ from saiten_server.governance.policies import PolicyService
 from saiten_server.platform.flow_state import find_pause
 from saiten_server.platform.web import problems
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Administering, Serving, link_next, refuse_other_queries
+from saiten_server.platform.web.dependencies import MOST_CURSOR, Administering, Serving, link_next, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, answers, form, reads
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.providers.registry import is_baseline
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
-
-
-MOST_NUMBER = 2**53
 
 
 class AuditPage(BaseModel):
@@ -50,7 +47,7 @@ async def list_audit_events(
     container: Serving,
     *,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="`next` of the page before")] = None,
+    before: Annotated[int | None, Query(ge=1, le=MOST_CURSOR, description="`next` of the page before")] = None,
 ) -> Response:
     """What administrators did in the key's project, newest first: keys, policies, erasures, refused attempts.
 
@@ -65,17 +62,17 @@ async def list_audit_events(
     return Response(page.model_dump_json(), headers=headers, media_type=JSON)
 
 
-policy = APIRouter(prefix="/v1/policy", tags=["governance"])
+policy_router = APIRouter(prefix="/v1/policy", tags=["governance"])
 
 
-@policy.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
+@policy_router.get("", summary="Read the project's policy", responses={200: {"model": ProjectPolicy}, **PROBLEMS})
 async def read_policy(request: Request, container: Serving) -> Response:
     """How suspected attacks are handled, and how long texts are kept. Any key of the project may read it."""
     found = await container.governance.policies.find_policy(request.state.project)
     return Response(found.model_dump_json(), media_type=JSON)
 
 
-@policy.put(
+@policy_router.put(
     "",
     summary="Set the project's policy",
     responses={200: {"model": ProjectPolicy}, **PROBLEMS},

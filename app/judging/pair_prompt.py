@@ -41,8 +41,8 @@ from saiten_server.judging.prompt import (
 WORDING_VERSION = 1
 """Of the wording; raised with every change of what the judge is asked."""
 
-Names = tuple[str, str]
-SIDE_NAMES: tuple[Names, Names] = (("R", "K"), ("M", "T"))
+PairOfNames = tuple[str, str]
+SIDE_NAMES: tuple[PairOfNames, PairOfNames] = (("R", "K"), ("M", "T"))
 """What the first and the second that are shown are called, by order."""
 
 TIE = "tie"
@@ -56,7 +56,7 @@ class PromptedPair:
     which have one persona and goal. `names` are what they are called, `aspects` (as `compare_aspects` gives them) what
     is asked."""
 
-    names: Names
+    names: PairOfNames
     aspects: tuple[Aspect, ...]
     dialogues: tuple[Dialogue, ...] = ()
     conversations: tuple[Conversation, ...] = ()

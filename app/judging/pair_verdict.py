@@ -22,7 +22,7 @@ from saiten_server.judging.verdict import (
     TOKEN,
     VERDICT_SPACE,
     Malformed,
-    Rating,
+    SampleRating,
     VerdictReading,
     fail,
     match_end,
@@ -31,7 +31,7 @@ from saiten_server.judging.verdict import (
     uncover,
 )
 
-WORD = r"「[ \t\u3000]*+(?P<value>[A-Za-z]{1,8})[ \t\u3000]*+」"
+QUOTED_WORD = r"「[ \t\u3000]*+(?P<value>[A-Za-z]{1,8})[ \t\u3000]*+」"
 WrittenWords = Mapping[str, tuple[str, tuple[int, int]]]
 """By aspect the word as it is written, and its span in the verdict."""
 
@@ -66,12 +66,12 @@ def read_pair_verdict(
         )
     except Malformed as fault:
         return rate_nothing(aspects, "unparseable", Message("reply-no-verdict", fault=fault.message))
-    ratings: dict[str, Rating] = {aspect.id: read_choice(aspect, words, values) for aspect in aspects}
+    ratings: dict[str, SampleRating] = {aspect.id: read_choice(aspect, words, values) for aspect in aspects}
     spans = {name: span for name, (_, span) in words.items() if isinstance(ratings[name], int)}
     return VerdictReading(MappingProxyType(ratings), spans=MappingProxyType(spans), addressed=addressed).moved(start)
 
 
-def read_choice(aspect: Aspect, words: WrittenWords, values: Mapping[str, int]) -> Rating:
+def read_choice(aspect: Aspect, words: WrittenWords, values: Mapping[str, int]) -> SampleRating:
     """The choice in one aspect, or why there is none."""
     if aspect.id not in words:
         return Unrated(reason="missing", **in_english(Message("verdict-without-value", aspect=aspect.id)))
@@ -116,7 +116,7 @@ def read_text_words(verdict: str, aspects: tuple[Aspect, ...], language: str) ->
     """The words of a reply in the text format, one aspect after the other, each once. Raises Malformed."""
     # Longest first: a name may begin with another.
     names = sorted((re.escape(aspect.name[language]) for aspect in aspects), key=len, reverse=True)
-    entry = re.compile(f"(?P<name>{'|'.join(names)}){COLON}{WORD}")
+    entry = re.compile(f"(?P<name>{'|'.join(names)}){COLON}{QUOTED_WORD}")
     ids = {aspect.name[language]: aspect.id for aspect in aspects}
     words: dict[str, tuple[str, tuple[int, int]]] = {}
     place = match_end(VERDICT_SPACE, verdict, 0)

@@ -58,8 +58,8 @@ class FaultEntry:
     aspects: tuple[str, ...]
 
 
-Rating = int | Unrated
-Faults = tuple[NamedFault, ...] | Unrated
+SampleRating = int | Unrated
+FaultyTurnsRead = tuple[NamedFault, ...] | Unrated
 """The faulty system turns, ascending; unrated if the judge named a turn that is none, or one twice, or an unknown
 kind."""
 
@@ -71,12 +71,12 @@ class VerdictReading:
     of its instructions; it then rates nothing. `addressed` is True if it says that a text addresses its evaluator.
     `faults` holds the turns that a verdict on a conversation names for each rated aspect."""
 
-    ratings: Mapping[str, Rating]
+    ratings: Mapping[str, SampleRating]
     reasons: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spans: Mapping[str, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
     leaked: bool = False
     addressed: bool = False
-    faults: Mapping[str, Faults] = field(default_factory=lambda: MappingProxyType({}))
+    faults: Mapping[str, FaultyTurnsRead] = field(default_factory=lambda: MappingProxyType({}))
 
     @cached_property
     def rated(self) -> int:
@@ -245,7 +245,7 @@ def read_text_verdict(reply: str, aspects: tuple[Aspect, ...], language: str, *,
         if explain:
             reasons[name] = clean(found["reason"].strip())
         if found["value"]:
-            numbers[name], spans[name] = read_value(found["value"]), found.span("value")
+            numbers[name], spans[name] = read_digits(found["value"]), found.span("value")
         place = match_end(SPACE_OR_END, reply, found.end())
     return assess(aspects, numbers, spans, reasons)
 
@@ -261,7 +261,7 @@ def entry_pattern(aspects: tuple[Aspect, ...], language: str, *, explain: bool) 
     return re.compile(rf"{label}{COLON}(?P<reason>[^\S\n]*+\S[^\n]*)(?:\n\s*(?P=name){COLON}{VALUE})?")
 
 
-def read_value(written: str) -> str:
+def read_digits(written: str) -> str:
     """The digits of an entry's value. Raises Malformed if it is not an integer."""
     number = unicodedata.normalize("NFKC", written)
     if not INTEGER.fullmatch(number):
@@ -386,7 +386,7 @@ def off_scale(detail: Message) -> Unrated:
     return Unrated(reason="out-of-scale", **in_english(detail))
 
 
-def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> Faults:
+def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> FaultyTurnsRead:
     """The turns that the judge named, or why they cannot be used. `known` are the system's turns as written."""
     if strange := next((turn for turn in named if turn not in known), None):
         return off_scale(Message("verdict-turn-unknown", turn=strange[:12]))
@@ -397,7 +397,7 @@ def check_faults(named: tuple[str, ...], known: Mapping[str, int]) -> Faults:
 
 def assign_faults(
     listed: Sequence[FaultEntry], reading: VerdictReading, turns: Sequence[int], kinds: Sequence[str]
-) -> Mapping[str, Faults]:
+) -> Mapping[str, FaultyTurnsRead]:
     """The listed faults by rated aspect, each aspect that is rated having its own, or why the list cannot be used:
     nothing of it is kept then, because a list that is wrong in one place is not known to be right in others."""
     known = {str(turn): turn for turn in turns}
@@ -424,7 +424,7 @@ def check_entries(listed: Sequence[FaultEntry], asked: Set[str], kinds: Sequence
     return None
 
 
-def rate_aspect(number: str | None, aspect: Aspect) -> Rating:
+def rate_aspect(number: str | None, aspect: Aspect) -> SampleRating:
     """The aspect's rating for a number as written, or why there is none."""
     if number is None:
         return Unrated(reason="missing", **in_english(Message("verdict-without-value", aspect=aspect.id)))
@@ -436,7 +436,7 @@ def rate_aspect(number: str | None, aspect: Aspect) -> Rating:
     return off_scale(Message("verdict-off-scale", given=number[:12], low=low, high=high))
 
 
-def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Faults]:
+def agree_on_faults(samples: Sequence[Mapping[str, FaultyTurnsRead]]) -> Mapping[str, FaultyTurnsRead]:
     """One list of faults from those of several samples, each as `assign_faults` gives it. A turn is in it if more than
     half of the lists that can be used name it, for whichever aspect; its kind and reason are those of the first sample
     with the commonest kind, its aspects those that more than half of the samples with this turn name, or else that
@@ -456,7 +456,7 @@ def agree_on_faults(samples: Sequence[Mapping[str, Faults]]) -> Mapping[str, Fau
     return MappingProxyType({name: tuple(faults) for name, faults in found.items()})
 
 
-def by_turn(names: Mapping[str, Faults]) -> dict[int, tuple[NamedFault, set[str]]]:
+def by_turn(names: Mapping[str, FaultyTurnsRead]) -> dict[int, tuple[NamedFault, set[str]]]:
     """The faults of one sample by turn, each with its aspects."""
     found: dict[int, tuple[NamedFault, set[str]]] = {}
     for name, faults in names.items():

@@ -34,7 +34,7 @@ from saiten_server.scoring.idempotency import once
 
 router = APIRouter(prefix="/v1/monitors", tags=["monitors"])
 
-EXAMPLE: dict[str, Any] = {
+MONITOR_EXAMPLE: dict[str, Any] = {
     "name": "support-bot",
     "rubric": "ja-conversation",
     "filter": {"service.name": "support-bot"},
@@ -44,7 +44,7 @@ EXAMPLE: dict[str, Any] = {
     "budget_usd_per_day": 5.0,
     "alarm": {"aspects": ["overall"], "reference_days": 14, "alpha": 0.05},
 }
-MONITOR_BODY = reads({JSON: form(MonitorOptions, EXAMPLE)}, repeatable=True)
+MONITOR_BODY = reads({JSON: form(MonitorOptions, MONITOR_EXAMPLE)}, repeatable=True)
 CHANGE_BODY = reads({JSON: form(MonitorChange, {"rate": 0.1})})
 
 Limit = Annotated[int, Query(ge=1, le=200, description="at most so many")]

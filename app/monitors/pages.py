@@ -35,7 +35,7 @@ NOTHING_GIVEN: Mapping[str, str] = {"dataset": "", "finding": "", "at_most": "",
 """The form by which conversations are added to a dataset, before anyone sent it."""
 
 STATES = {"ok": mark("no change shown"), "alarm": mark("worse"), "not-enough": mark("not enough yet")}
-OUTCOMES = {
+SAMPLING_OUTCOMES = {
     "sampled": mark("waiting for the judge"),
     "skipped": mark("rules only"),
     "thinned": mark("left out for the budget"),
@@ -144,7 +144,7 @@ async def render_monitor(
         measures={} if rubric is None else {aspect.id: aspect.name for aspect in rubric.aspects},
         aspects=list_shown(rubric, monitor),
         state_names=STATES,
-        outcomes=OUTCOMES,
+        outcomes=SAMPLING_OUTCOMES,
         on=[one for one in alarms if one.resolved_at is None],
     )
 

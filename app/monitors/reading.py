@@ -22,7 +22,7 @@ ROLE_SPEAKERS = {"user": "user", "system": "bot"}
 CUT = "…"
 
 
-def read_item(live: LiveConversation, monitor: str, limits: Limits) -> BatchConversation | None:
+def read_conversation(live: LiveConversation, monitor: str, limits: Limits) -> BatchConversation | None:
     """The conversation as an item of a batch. Texts that are too long are cut, and of more than `MOST_TURNS` turns the
     first ones are left out. None if nothing is left that can be judged, such as where no turn is the system's."""
     turns = [turn for turn in list_turns(live, limits.text_characters) if turn["text"].strip()][-MOST_TURNS:]

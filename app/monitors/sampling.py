@@ -14,18 +14,18 @@ from saiten_server.monitors.values import BUILD_ATTRIBUTE, SYSTEM_ATTRIBUTE, Mon
 MOST_HALVINGS = 10
 """How far a budget thins; beyond that nothing is sampled until the next day."""
 
-Outcome = Literal["sampled", "skipped", "thinned"]
+SamplingOutcome = Literal["sampled", "skipped", "thinned"]
 
 
 @dataclass(frozen=True)
 class Draw:
     """Whether a conversation is sampled, and with which probability it was."""
 
-    outcome: Outcome
+    outcome: SamplingOutcome
     probability: float
 
 
-def place_of(salt: str, conversation: str) -> float:
+def find_draw(salt: str, conversation: str) -> float:
     """A number in [0, 1) that is the conversation's own, uniform for a salt that the caller does not know."""
     found = hmac.new(salt.encode(), conversation.encode(), hashlib.sha256).digest()
     return int.from_bytes(found[:8]) / 2**64
@@ -48,7 +48,7 @@ def draw(options: MonitorOptions, salt: str, conversation: LiveConversation, hal
     attributes = attributes_of(conversation)
     rate = next((one.rate for one in options.strata if fits(one.filter, attributes)), options.rate)
     probability = 0.0 if halvings > MOST_HALVINGS else rate / 2**halvings
-    place = place_of(salt, conversation.name)
+    place = find_draw(salt, conversation.name)
     if place < probability:
         return Draw("sampled", probability)
     return Draw("thinned" if place < rate else "skipped", probability)

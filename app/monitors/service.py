@@ -78,7 +78,7 @@ class MonitorService:
             return self._pin(validate(MonitorOptions, {**before.model_dump(mode="json"), **given}, CHECKED))
 
         if not await self.store.change(project, monitor_id, merge, self.now()):
-            raise missing(monitor_id)
+            raise no_monitor(monitor_id)
         await self._set_rules(project)
         return await self.show(project, monitor_id)
 
@@ -97,7 +97,7 @@ class MonitorService:
         """The monitor as it is now."""
         found = await self.store.find(project, monitor_id, self.now())
         if found is None:
-            raise missing(monitor_id)
+            raise no_monitor(monitor_id)
         return found
 
     async def show(self, project: str, monitor_id: str) -> Monitor:
@@ -108,7 +108,7 @@ class MonitorService:
     async def remove(self, project: str, monitor_id: str) -> None:
         """Removes it. Its runs stay, and end with what is in them."""
         if not await self.store.remove(project, monitor_id, self.now()):
-            raise missing(monitor_id)
+            raise no_monitor(monitor_id)
         await self._set_rules(project)
 
     async def _set_rules(self, project: str) -> None:
@@ -158,7 +158,7 @@ class MonitorService:
         return [one.monitor for one in await self.store.list(project, self.now())]
 
 
-def missing(monitor_id: str) -> NotFound:
+def no_monitor(monitor_id: str) -> NotFound:
     """The error for a monitor that there is not."""
     return NotFound(Message("monitor-not-found", id=monitor_id[:64]))
 

@@ -16,11 +16,11 @@ from saiten_server.core.evaluation import Metadata
 from saiten_server.core.rubric import Rubric
 from saiten_server.governance.policies import apply_policy
 from saiten_server.governance.store import PolicyStore
-from saiten_server.monitors.reading import find_live_faults, read_item
+from saiten_server.monitors.reading import find_live_faults, read_conversation
 from saiten_server.monitors.sampling import attributes_of, fits
 from saiten_server.monitors.store.alarms import Scales
-from saiten_server.monitors.store.entering import SPANS, ClosedConversation, WindowPlace, enter
-from saiten_server.monitors.store.folding import fold, forget_skipped
+from saiten_server.monitors.store.entering import SPANS, ClosedConversation, WindowPlace, enter_conversations
+from saiten_server.monitors.store.folding import fold_results, forget_skipped
 from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import ConversationClaim, LiveConversation
@@ -141,7 +141,9 @@ class MonitorWork:
             options = apply_policy(describe_run(found.options, found.monitor.id, rubric, place), policy)
             return GrowingBatch(self.new_id("ba_"), found.project, options, rubric.digest, None, found.api_key)
 
-        entered = await enter(self.store.engine, stored.monitor.id, closed, make_batch, self.instruments.now())
+        entered = await enter_conversations(
+            self.store.engine, stored.monitor.id, closed, make_batch, self.instruments.now()
+        )
         for outcome in entered.outcomes:
             self.instruments.telemetry.monitored(outcome)
         for batch_id in entered.grown:
@@ -149,7 +151,7 @@ class MonitorWork:
 
     def _read(self, stored: StoredMonitor, rubric: Rubric, live: LiveConversation) -> ClosedConversation:
         """The conversation with what code sees in it, and with its price where it may be sampled."""
-        item = read_item(live, stored.monitor.id, self.limits)
+        item = read_conversation(live, stored.monitor.id, self.limits)
         expected: float | None = 0.0
         if item is not None and stored.options.budget_usd_per_day is not None:
             ((_, candidate),) = list_candidates(item, 0, 0)
@@ -165,7 +167,7 @@ class MonitorWork:
         """Takes in what is scored, and judges the alarms; whether more waits."""
         scales = read_scales(self.instruments, stored.options)
         try:
-            return (await fold(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
+            return (await fold_results(self.store.engine, stored.monitor.id, scales, self.instruments.now())).more
         except StoreError:
             raise
         except Exception:

@@ -31,7 +31,7 @@ from saiten_server.core.sentences import in_english
 from saiten_server.offline.frame_files import UNTOLD
 from saiten_server.runs.summary import BUILD, SYSTEM, ResultFigures, find_probability
 
-Row = dict[str, Any]
+AdoptedRow = dict[str, Any]
 """A result as its columns, without those that are null."""
 
 COLUMN_LIMITS = {
@@ -54,7 +54,7 @@ def refuse(number: int, column: str) -> InvalidRequest:
     return InvalidRequest(Message("adopted-row-invalid", row=number, column=column))
 
 
-def read_entry(row: Row, number: int) -> Entry:
+def read_entry(row: AdoptedRow, number: int) -> Entry:
     """The result's place. Raises InvalidRequest."""
     if (row.get("signature") is None) != (row.get("failure") is not None):
         raise refuse(number, "signature")
@@ -77,7 +77,7 @@ def read_entry(row: Row, number: int) -> Entry:
     )
 
 
-def read_figures(row: Row, number: int, rubric: Rubric) -> ResultFigures:
+def read_figures(row: AdoptedRow, number: int, rubric: Rubric) -> ResultFigures:
     """What counts of the result. Raises InvalidRequest for a value that its scale does not have."""
     if row.get("status") not in {"scored", "partial", "failed"}:
         raise refuse(number, "status")
@@ -87,22 +87,22 @@ def read_figures(row: Row, number: int, rubric: Rubric) -> ResultFigures:
     ratings: dict[str, int] = {}
     if row.get("signature") is not None:
         for aspect in rubric.aspects:
-            mean = read_value(row, number, f"mean.{aspect.id}", aspect.scale)
+            mean = read_number(row, number, f"mean.{aspect.id}", aspect.scale)
             values["aspect", aspect.id] = mean
             if mean is None:
                 reason = row.get(f"unrated.{aspect.id}", UNTOLD)
                 if reason != UNTOLD and reason not in get_args(UnratedReason):
                     raise refuse(number, f"unrated.{aspect.id}")
                 unrated[aspect.id] = None if reason == UNTOLD else reason
-            rating = read_value(row, number, f"rating.{aspect.id}", aspect.scale)
+            rating = read_number(row, number, f"rating.{aspect.id}", aspect.scale)
             if rating is not None and rating != mean:
                 ratings[aspect.id] = int(rating)
-            blended = read_value(row, number, f"blended.{aspect.id}")
+            blended = read_number(row, number, f"blended.{aspect.id}")
             if blended is not None:
                 values["blended", aspect.id] = blended
         for composite in rubric.composites:
             name = f"composite.{composite.id}"
-            values["composite", composite.id] = read_value(row, number, name, range_of(composite, rubric))
+            values["composite", composite.id] = read_number(row, number, name, range_of(composite, rubric))
     return ResultFigures(
         status=row["status"],
         values=values,
@@ -110,8 +110,8 @@ def read_figures(row: Row, number: int, rubric: Rubric) -> ResultFigures:
         unrated=unrated,
         warnings=tuple(dict.fromkeys([*str(row.get("warnings", ""))[:2_000].split(), ADOPTED])) if values else (),
         failure=row.get("failure"),
-        similarity=read_value(row, number, "similarity"),
-        spread=read_value(row, number, "spread"),
+        similarity=read_number(row, number, "similarity"),
+        spread=read_number(row, number, "spread"),
         faulty=read_faulty(row, number),
         system=metadata.get(SYSTEM),
         build=metadata.get(BUILD),
@@ -119,7 +119,7 @@ def read_figures(row: Row, number: int, rubric: Rubric) -> ResultFigures:
     )
 
 
-def read_value(row: Row, number: int, column: str, scale: tuple[float, float] | None = None) -> float | None:
+def read_number(row: AdoptedRow, number: int, column: str, scale: tuple[float, float] | None = None) -> float | None:
     """A number of the row; None where there is none. Raises InvalidRequest for one off its scale."""
     value = row.get(column)
     if value is None:
@@ -131,7 +131,7 @@ def read_value(row: Row, number: int, column: str, scale: tuple[float, float] | 
     return float(value)
 
 
-def read_metadata(row: Row, number: int) -> dict[str, str]:
+def read_metadata(row: AdoptedRow, number: int) -> dict[str, str]:
     """The metadata of the result."""
     text = row.get("metadata")
     if text is None:
@@ -145,7 +145,7 @@ def read_metadata(row: Row, number: int) -> dict[str, str]:
     return found
 
 
-def read_faulty(row: Row, number: int) -> FaultyTurns | None:
+def read_faulty(row: AdoptedRow, number: int) -> FaultyTurns | None:
     """The faulty turns of a conversation; None of a response."""
     from saiten_server.offline.frame_reading import parse_faulty
 
@@ -160,7 +160,7 @@ def read_faulty(row: Row, number: int) -> FaultyTurns | None:
         raise refuse(number, "faults") from None
 
 
-def read_usage(row: Row, number: int) -> Usage:
+def read_usage(row: AdoptedRow, number: int) -> Usage:
     """What the result took."""
     counts = {}
     for name in ("judge_calls", "prompt_tokens", "completion_tokens"):
@@ -168,34 +168,36 @@ def read_usage(row: Row, number: int) -> Usage:
         if not isinstance(count, int) or not 0 <= count < 2**40:
             raise refuse(number, name)
         counts[name] = count
-    cost = read_value(row, number, "cost_usd")
+    cost = read_number(row, number, "cost_usd")
     if cost is not None and cost < 0:
         raise refuse(number, "cost_usd")
     return Usage(**counts, cost_usd=cost)
 
 
-def make_candidate(row: Row, number: int) -> Candidate:
+def make_candidate(row: AdoptedRow, number: int) -> Candidate:
     """What was scored, without its texts: of a conversation the turns, the system's second of two."""
     metadata, dialogue = read_metadata(row, number), row.get("dialogue")
     faulty = read_faulty(row, number)
     if faulty is None:
         return Candidate.model_construct(context=(), response=DROPPED, metadata=metadata, dialogue=dialogue)
-    said = [Utterance.model_construct(speaker=role, text=DROPPED) for _ in range(faulty.system_turns) for role in ROLES]
+    said = [
+        Utterance.model_construct(speaker=role, text=DROPPED) for _ in range(faulty.system_turns) for role in TURN_ROLES
+    ]
     return Candidate.model_construct(
         context=tuple(said[:-1]),
         response=DROPPED,
         speaker="system",
-        roles=ROLES * faulty.system_turns,
+        roles=TURN_ROLES * faulty.system_turns,
         metadata=metadata,
         dialogue=dialogue,
     )
 
 
-ROLES: tuple[Role, ...] = ("user", "system")
+TURN_ROLES: tuple[Role, ...] = ("user", "system")
 
 
 def make_evaluation(
-    row: Row, number: int, rubric: Rubric, figures: ResultFigures, *, made: str, now: datetime
+    row: AdoptedRow, number: int, rubric: Rubric, figures: ResultFigures, *, made: str, now: datetime
 ) -> Evaluation:
     """The evaluation that the figures are of, with the id `made`."""
     signature = row["signature"]
@@ -231,7 +233,7 @@ def warn(code: str) -> Warned:
     return Warned(code=code, where="record", **in_english(text))
 
 
-def make_aspect(aspect: Aspect, row: Row, figures: ResultFigures) -> AspectResult:
+def make_aspect(aspect: Aspect, row: AdoptedRow, figures: ResultFigures) -> AspectResult:
     """The verdict on an aspect: what the columns tell of it."""
     mean, rating = figures.values.get(("aspect", aspect.id)), row.get(f"rating.{aspect.id}")
     unrated = None
@@ -276,6 +278,6 @@ def make_record(evaluation: Evaluation) -> Record:
     return Record.model_construct(evaluation=evaluation, request=asked, trace=())
 
 
-def make_failure(row: Row) -> Failure:
+def make_failure(row: AdoptedRow) -> Failure:
     """The failure in the place of an evaluation."""
     return Failure(code=row.get("failure") or "internal-error", detail=row.get("failure.detail") or "")

@@ -28,11 +28,12 @@ from saiten_server.runs.clusters import name_found
 MOST_MEMORY = 4 << 30
 """Of memory: damaged or hostile files state sizes that no one has."""
 
-FRAME_ROWS = 500
+ROWS_IN_MEMORY = 500
 
 ROOM_BYTES, ROW_BYTES = 64 << 20, 8 << 10
 """Of all lines together, and of each result beside: a small file can state long texts once for all of its rows."""
-SAID = ("context", "response", "turns", "persona", "goal", "findings", "reason")
+
+UNREAD_COLUMNS = ("context", "response", "turns", "persona", "goal", "findings", "reason")
 """Columns of texts, which stay where they are."""
 
 
@@ -77,7 +78,7 @@ def read_lines(address: str, most: int) -> Iterator[dict[str, Any]]:
     clusters = read_clusters(rows)
     number = counted = 0
     for part in files.parts:
-        for row in read_rows(part, choose_columns(files)):
+        for row in read_frame_rows(part, choose_columns(files)):
             if wanted is None or number in wanted:
                 found = clean_row(row, files, number)
                 if cluster := int(clusters[counted]):
@@ -114,11 +115,13 @@ def choose_columns(files: FrameFiles) -> list[str]:
     """What is read: all columns of results but the texts."""
     known = {one.name for one in RESULT_COLUMNS}
     return sorted(
-        name for name in files.columns if name in known or (name.partition(".")[0] not in SAID and "." in name)
+        name
+        for name in files.columns
+        if name in known or (name.partition(".")[0] not in UNREAD_COLUMNS and "." in name)
     )
 
 
-def read_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any]]:
+def read_frame_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any]]:
     """The rows of a file."""
     import pyarrow.parquet as pq
 
@@ -126,7 +129,7 @@ def read_rows(part: FramePart, names: list[str]) -> Iterator[dict[str, Any]]:
         for group in range(part.footer.num_row_groups):
             with named(part.name, group):
                 there = [name for name in names if name in part.leaves]
-                for batch in file.iter_batches(FRAME_ROWS, row_groups=[group], columns=there):
+                for batch in file.iter_batches(ROWS_IN_MEMORY, row_groups=[group], columns=there):
                     yield from batch.to_pylist()
 
 

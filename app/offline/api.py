@@ -19,7 +19,7 @@ from saiten_server.platform.web.dependencies import (
     METADATA,
     Serving,
     note,
-    read_metadata,
+    read_metadata_query,
     refuse_other_queries,
     tell_value,
 )
@@ -39,7 +39,7 @@ BODY = {
         "example": "PAR1…PAR1",
     },
 }
-LOCATION = header("the batch's address", required=True)
+BATCH_LOCATION = header("the batch's address", required=True)
 
 
 @router.post(
@@ -47,8 +47,12 @@ LOCATION = header("the batch's address", required=True)
     status_code=201,
     summary="Adopt a run that was scored elsewhere",
     responses={
-        200: {"model": Batch, "description": "These results are a run already", "headers": {"Location": LOCATION}},
-        201: {"model": Batch, "headers": {"Location": LOCATION}},
+        200: {
+            "model": Batch,
+            "description": "These results are a run already",
+            "headers": {"Location": BATCH_LOCATION},
+        },
+        201: {"model": Batch, "headers": {"Location": BATCH_LOCATION}},
         **PROBLEMS,
     },
     openapi_extra=reads(BODY, repeatable=True),
@@ -75,7 +79,7 @@ async def adopt_run(
             asked = validate(AdoptRequest, decode(request.state.body), limits)
             address = service.find_place(asked.url, request.state.project)
         else:
-            given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata(request)}
+            given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata_query(request)}
             asked = validate(AdoptRequest, given, limits)
             address = "upload.parquet"
             request.state.body = await keep_upload(request, os.path.join(folder, address))

@@ -29,7 +29,7 @@ from saiten_server.runs.summary import ResultFigures, measure_failure, measure_r
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ABOUT = b"saiten"
+METADATA_KEY = b"saiten"
 """The key of the schema's metadata under which the rubric stands, as JSON."""
 
 UNTOLD = "-"
@@ -65,7 +65,7 @@ def make_schema(rubric: Rubric, *, texts: bool = False) -> pa.Schema:
         for one in list_columns(rubric, texts=texts)
     ]
     about = {"format": 1, "rubric": rubric.name, "digest": rubric.digest, "unit": rubric.unit}
-    return pa.schema(fields, metadata={ABOUT: json.dumps(about)})
+    return pa.schema(fields, metadata={METADATA_KEY: json.dumps(about)})
 
 
 def make_table(rows: Iterable[ScoredRow], rubric: Rubric, *, texts: bool = False) -> pa.Table:

@@ -104,7 +104,9 @@ def read_run(files: FrameFiles, rubric: Rubric) -> FileRun:
     labels, label = read_labels(rows, rubric, [codes_of(one) for one in faults], fault)
     values = list_loaders(rows, rubric, faults, fault)
     ratings = {
-        one.id: partial(read_rating, rows, one.id) for one in rubric.aspects if rows.files.holds(f"rating.{one.id}")
+        one.id: partial(read_rating_column, rows, one.id)
+        for one in rubric.aspects
+        if rows.files.holds(f"rating.{one.id}")
     }
     frame = make_frame(
         rows.size,
@@ -288,7 +290,7 @@ def rate_rows(faults: Sequence[FaultyTurns | None], fault: Integers, code: str) 
     return column
 
 
-def read_rating(rows: Rows, aspect: str) -> Floats:
+def read_rating_column(rows: Rows, aspect: str) -> Floats:
     """The ratings of an aspect where they are not the mean, else NaN; shape (n,)."""
     ratings, means = rows.floats(f"rating.{aspect}"), rows.floats(f"mean.{aspect}")
     column: Floats = np.where(ratings == means, np.nan, ratings)

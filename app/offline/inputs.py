@@ -15,8 +15,8 @@ from saiten_server.core.errors import InvalidRequest, SaitenError
 from saiten_server.core.rubric import Unit
 from saiten_server.offline.rows import TABLE_ROWS, find_columns
 
-PARQUET = (".parquet", ".pq")
-NDJSON = (".ndjson", ".jsonl")
+PARQUET_ENDINGS = (".parquet", ".pq")
+NDJSON_ENDINGS = (".ndjson", ".jsonl")
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 BLOCK_BYTES = 32 << 20
 LONGEST_LINE = 64 << 20
@@ -97,7 +97,9 @@ class InputFile:
         files = sorted(one for one in found if is_input(one) and not is_hidden(one.removeprefix(root)))
         if not files:
             raise InvalidRequest(
-                Message("offline-no-files", url=show_path(self.url), endings=", ".join(PARQUET + NDJSON))
+                Message(
+                    "offline-no-files", url=show_path(self.url), endings=", ".join(PARQUET_ENDINGS + NDJSON_ENDINGS)
+                )
             )
         return files
 
@@ -107,12 +109,12 @@ class InputFile:
         except SaitenError:
             raise
         except Exception as error:  # noqa: BLE001 - storages, packers and Arrow share no error; the run tells the fault
-            fault = Message("offline-block-unreadable", where=show_path(path), reason=explain(error))
+            fault = Message("offline-block-unreadable", where=show_path(path), reason=name_error(error))
             return [Block(path, None, 0, fault=fault)]
 
     def _open_blocks(self, path: str) -> list[Block]:
         filesystem, _ = open_filesystem(self.url)
-        if path.endswith(PARQUET):
+        if path.endswith(PARQUET_ENDINGS):
             import pyarrow.parquet as pq
 
             with filesystem.open(path, "rb") as file:
@@ -138,7 +140,7 @@ class InputFile:
             raise BlockUnreadable(error.message) from error
         except Exception as error:
             raise BlockUnreadable(
-                Message("offline-block-unreadable", where=block.say(), reason=explain(error))
+                Message("offline-block-unreadable", where=block.say(), reason=name_error(error))
             ) from error
 
     def _read_group(self, block: Block, group: int) -> Iterator[RowCells]:
@@ -160,7 +162,7 @@ class InputFile:
         try:
             return sum(1 for _ in self._list_lines(block))
         except Exception as error:
-            message = Message("offline-block-unreadable", where=block.say(), reason=explain(error))
+            message = Message("offline-block-unreadable", where=block.say(), reason=name_error(error))
             raise BlockUnreadable(message) from error
 
     def _read_lines(self, block: Block) -> Iterator[RowCells]:
@@ -202,7 +204,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise InvalidRequest(Message("offline-url", url=show_path(url), reason=explain(error))) from error
+        raise InvalidRequest(Message("offline-url", url=show_path(url), reason=name_error(error))) from error
     return filesystem, path
 
 
@@ -217,11 +219,11 @@ class naming:  # noqa: N801 - a context, called as a function
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, SaitenError):
-            message = Message("offline-block-unreadable", where=show_path(self._name), reason=explain(error))
+            message = Message("offline-block-unreadable", where=show_path(self._name), reason=name_error(error))
             raise InvalidRequest(message) from error
 
 
-def explain(error: BaseException) -> str:
+def name_error(error: BaseException) -> str:
     """What an error of a storage or of a library says, on one line."""
     said = getattr(error, "strerror", None) or str(error)
     return " ".join(clean(f"{type(error).__name__}: {said}").split())[:MOST_REASON]
@@ -235,7 +237,7 @@ def show_path(path: str) -> str:
 def is_input(path: str) -> bool:
     """Whether a file is read, by its name."""
     bare = next((path.removesuffix(ending) for ending in PACKED if path.endswith(ending)), path)
-    return path.endswith(PARQUET) or bare.endswith(NDJSON)
+    return path.endswith(PARQUET_ENDINGS) or bare.endswith(NDJSON_ENDINGS)
 
 
 def is_hidden(path: str) -> bool:

@@ -18,7 +18,7 @@ from saiten.core.plain_text import clip, printable
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import RUBRIC_PATTERN
 from saiten_server.offline.columns import ASPECT, COMPOSITE, REQUIRED, RESULT_COLUMNS
-from saiten_server.offline.frame_files import ABOUT, require_arrow
+from saiten_server.offline.frame_files import METADATA_KEY, require_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -222,7 +222,7 @@ def read_rubric(schema: pa.Schema) -> str | None:
     import re
 
     try:
-        about = json.loads((schema.metadata or {}).get(ABOUT, b"{}"))
+        about = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
     except ValueError:
         return None
     name = about.get("rubric") if isinstance(about, dict) else None
@@ -233,7 +233,7 @@ def open_files(url: str, *, inside: bool = False) -> FrameFiles:
     """The Parquet files at a path or an `fsspec` URL: a file, a folder with all below it, or a pattern. With `inside`
     no link may lead out of the folder. Raises InvalidRequest for what is not there, cannot be read or holds no results,
     and SettingsInvalid without pyarrow."""
-    return gather(url, list_parts(url, inside=inside))
+    return gather_files(url, list_parts(url, inside=inside))
 
 
 def list_parts(url: str, *, inside: bool = False) -> list[tuple[str, Callable[[], Any]]]:
@@ -254,7 +254,7 @@ def list_parts(url: str, *, inside: bool = False) -> list[tuple[str, Callable[[]
     if len(names) > MOST_FILES:
         raise InvalidRequest(Message("frame-files-most", name=url, most=MOST_FILES))
     local = getattr(system, "protocol", None) in (("file", "local"), "file")
-    called = {name: url if alone else shorten(name, path) for name in names}
+    called = {name: url if alone else show_below(name, path) for name in names}
     if local and inside:
         called = {keep_inside(name, path, own): own for name, own in called.items()}
     return [(own, partial(open_part, system, name, local)) for name, own in called.items()]
@@ -279,12 +279,12 @@ def is_rows(path: str) -> bool:
     return parts[-1].endswith(SUFFIX) and not any(part.startswith(HIDDEN) for part in parts)
 
 
-def shorten(name: str, base: str) -> str:
+def show_below(name: str, base: str) -> str:
     """What messages call a file: its path below the folder."""
     return name.removeprefix(base).strip("/")
 
 
-def gather(name: str, files: Sequence[tuple[str, Callable[[], Any]]]) -> FrameFiles:
+def gather_files(name: str, files: Sequence[tuple[str, Callable[[], Any]]]) -> FrameFiles:
     """The files with their footers; raises InvalidRequest where one is none of results."""
     import pyarrow.parquet as pq
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from saiten_server.core.errors import InvalidRequest, SaitenError
-from saiten_server.offline.adopting import SAID, limit_memory, write
-from saiten_server.offline.opened_files import FramePart, find_statistics, gather, is_text, list_parts, named
+from saiten_server.offline.adopting import UNREAD_COLUMNS, limit_memory, write
+from saiten_server.offline.opened_files import FramePart, find_statistics, gather_files, is_text, list_parts, named
 
 KEY_COLUMN = "key"
 MOST_READ_BYTES = 128 << 20
@@ -55,7 +55,7 @@ def main(address: str) -> None:
     problem = None
     try:
         told = 0
-        for key, texts in read_texts(address, json.load(sys.stdin)):
+        for key, texts in read_written_texts(address, json.load(sys.stdin)):
             size = sum(len(text.encode(errors="replace")) for text in texts.values())
             told += size
             if size > MOST_TEXT_BYTES or told > MOST_TOLD_BYTES:
@@ -70,12 +70,12 @@ def main(address: str) -> None:
     write({"problem": problem})
 
 
-def read_texts(address: str, keys: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def read_written_texts(address: str, keys: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """The keys that are there, each once, with the texts by column. Raises InvalidRequest and TooLarge."""
     wanted, allowance = {*keys}, ReadingAllowance()
     for called, opens in list_parts(address, inside=True):
         if wanted and may_hold(called, wanted):
-            for part in gather(address, [(called, opens)]).parts:
+            for part in gather_files(address, [(called, opens)]).parts:
                 for key, texts in read_part_texts(part, wanted, allowance):
                     wanted.discard(key)
                     yield key, texts
@@ -98,7 +98,7 @@ def read_part_texts(
     names = [
         one.name
         for one in part.schema
-        if one.name.partition(".")[0] in SAID and one.name in part.leaves and is_text(one.type)
+        if one.name.partition(".")[0] in UNREAD_COLUMNS and one.name in part.leaves and is_text(one.type)
     ]
     with pq.ParquetFile(part.open(), metadata=part.footer, pre_buffer=False) as file:
         for group in range(part.footer.num_row_groups):

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import SaitenError, StoreError, StoreFull
-from saiten_server.offline.frame_files import ABOUT
-from saiten_server.offline.inputs import FOOTERS_AT_ONCE, explain, is_hidden, open_filesystem
+from saiten_server.offline.frame_files import METADATA_KEY
+from saiten_server.offline.inputs import FOOTERS_AT_ONCE, is_hidden, name_error, open_filesystem
 from saiten_server.runs.intake import FULL
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Output:
 
         with self._reading(path), self._filesystem.open(path, "rb") as opened:
             file = pq.ParquetFile(opened)
-            about = json.loads((file.schema_arrow.metadata or {}).get(ABOUT, b"{}"))
+            about = json.loads((file.schema_arrow.metadata or {}).get(METADATA_KEY, b"{}"))
             if about.get("digest") != self._rubric.digest:
                 raise StoreError(
                     Message("offline-part-other-rubric", name=path, rubric=str(about.get("rubric", "-"))[:64])
@@ -185,7 +185,7 @@ class Output:
         except Exception as error:
             full = getattr(error, "errno", None) in FULL
             raise (StoreFull if full else StoreError)(
-                Message("offline-write-failed", name=path, reason=explain(error))
+                Message("offline-write-failed", name=path, reason=name_error(error))
             ) from error
 
     @contextmanager
@@ -196,7 +196,7 @@ class Output:
         except SaitenError:
             raise
         except Exception as error:
-            raise StoreError(Message("offline-part-unreadable", name=path, reason=explain(error))) from error
+            raise StoreError(Message("offline-part-unreadable", name=path, reason=name_error(error))) from error
 
 
 def write_durably(hidden: str, path: str, content: bytes) -> None:

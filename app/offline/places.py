@@ -33,13 +33,13 @@ def find_place(address: str, allowed: Sequence[str], project: str) -> str:
     if split.scheme in FOREIGN or ".." in parts or "." in parts:
         raise refused
     for prefix in allowed:
-        found = match(address, prefix.replace(PROJECT, project))
+        found = match_prefix(address, prefix.replace(PROJECT, project))
         if found is not None:
             return found
     raise refused
 
 
-def match(address: str, prefix: str) -> str | None:
+def match_prefix(address: str, prefix: str) -> str | None:
     """The address where it is the prefix, or below it; None elsewhere."""
     asked, base = urlsplit(address), urlsplit(prefix)
     if asked.scheme in LOCAL:

@@ -22,7 +22,7 @@ from typing import Any
 
 from saiten.core.messages import Message, rebuild
 from saiten_server.core.errors import SaitenError, SettingsInvalid
-from saiten_server.offline.inputs import Block, explain
+from saiten_server.offline.inputs import Block, name_error
 from saiten_server.offline.judging import Budget, LocalBudget, Silence
 from saiten_server.offline.parts import SETTLE_ROWS, KeyIndex, Output, Writer
 from saiten_server.offline.running import Job, OfflineTally, read_tally, score_blocks
@@ -37,7 +37,7 @@ SHARD_ROWS = 2_000
 """Rows that a process is given at once, if a row group has no more."""
 
 SHARDS_A_PROCESS = 4
-CONNECT_SECONDS = 10.0
+RAY_CONNECT_SECONDS = 10.0
 
 
 class RunLedger:
@@ -350,7 +350,7 @@ def score_shards(run: RayRun, count: int, processes: int, *, gpus_each: float = 
         for row in scored.iter_rows():
             yield json.loads(row["tally"])
     except RayError as error:
-        raise SaitenError(Message("offline-engine-failed", reason=explain(error))) from error
+        raise SaitenError(Message("offline-engine-failed", reason=name_error(error))) from error
 
 
 def require_reachable(address: str | None) -> None:
@@ -359,9 +359,9 @@ def require_reachable(address: str | None) -> None:
     if not separator or not port.isdigit():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), RAY_CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise SaitenError(Message("offline-engine-failed", reason=f"{address}: {explain(error)}")) from error
+        raise SaitenError(Message("offline-engine-failed", reason=f"{address}: {name_error(error)}")) from error
 
 
 @contextmanager
@@ -379,7 +379,7 @@ def opened_ray(address: str | None, workers: int | None) -> Iterator[Any]:
     try:
         ray.init(address=address or "local", namespace=NAMESPACE, log_to_driver=False, logging_level="error", **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        raise SaitenError(Message("offline-engine-failed", reason=explain(error))) from error
+        raise SaitenError(Message("offline-engine-failed", reason=name_error(error))) from error
     try:
         yield ray
     finally:

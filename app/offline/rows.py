@@ -94,7 +94,7 @@ class RowReading:
         except SaitenError as error:
             return [self.refuse(cells, where, error)]
         first, named = self._number, item.id is not None
-        placed = [place_row(entry, one, named, self._settings) for entry, one in list_candidates(item, 0, first)]
+        placed = [place_candidate(entry, one, named, self._settings) for entry, one in list_candidates(item, 0, first)]
         self._number += len(placed)
         return placed
 
@@ -122,7 +122,7 @@ def read_rows(table: pa.Table, reading: RowReading, where: str) -> Iterator[Row]
             place += 1
 
 
-def place_row(entry: Entry, candidate: Candidate, named: bool, settings: str) -> Row:
+def place_candidate(entry: Entry, candidate: Candidate, named: bool, settings: str) -> Row:
     """The candidate with its key and its place. An item without an id is named by its context or its turns, so that its
     name does not depend on where it stands."""
     context = digest_context(candidate.context) if candidate.roles is None else None

@@ -17,7 +17,7 @@ from saiten_server.comparison.runs import count_rules, list_best, scales_of
 from saiten_server.comparison.values import ComparedRun, GateReport
 from saiten_server.core.batch import Batch, Counts
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
-from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.evaluation import RESULT_STATUSES, JudgeOptions
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import InvalidDocument, clip
 from saiten_server.offline.frame_reading import FileRun, read_run
@@ -27,11 +27,10 @@ from saiten_server.runs.summary import Summary
 from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.stats.observations import NO_DIALOGUE, NO_RATER, Observations, number_first
 
-RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_ID = 64
 
 
-def find_rubric(files: FrameFiles, rubrics: RubricSource, named: str | None = None) -> Rubric:
+def choose_rubric(files: FrameFiles, rubrics: RubricSource, named: str | None = None) -> Rubric:
     """The rubric that rated the results: the one that the files name, else the one `named`. Raises InvalidRequest where
     there is none, and UnknownRubric."""
     name = files.rubric or named
@@ -96,7 +95,7 @@ def describe_batch(files: FrameFiles, rubric: Rubric, run: FileRun) -> Batch:
 
 def summarize_files(files: FrameFiles, rubrics: RubricSource, named: str | None) -> Summary:
     """The summary of the files' results, as `GET /v1/batches/{id}/summary` has it of a batch's."""
-    rubric = find_rubric(files, rubrics, named)
+    rubric = choose_rubric(files, rubrics, named)
     run = read_checked(files, rubric)
     tally = tally_frame(run.frame)
     intervals = estimate_frames([run.frame], rubric, {}, findings=bool(tally.findings))
@@ -111,7 +110,7 @@ def gate_files(
     from saiten_server.comparison.verdicts import judge_runs
 
     opened = {role: files for role, files in (("candidate", candidate), ("baseline", baseline)) if files is not None}
-    found = {role: find_rubric(files, rubrics, named) for role, files in opened.items()}
+    found = {role: choose_rubric(files, rubrics, named) for role, files in opened.items()}
     if not request.coverage_only:
         count_rules(request.rules, found["candidate"], found.get("baseline"))
     runs: dict[str, ComparedRun] = {role: compare_files(files, found[role]) for role, files in opened.items()}

@@ -161,7 +161,7 @@ class Scorer:
         rows that were under way; where the caller stops, or the judge is silent for too long, what is under way is
         cancelled. `watch` is told how long the judge is silent: once a second, and whenever something is finished."""
         opened = self._open()
-        done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        done: queue.SimpleQueue[RowOutcome] = queue.SimpleQueue()
         left, running = iter(rows), 0
         error: BaseException | None = None
         tasks: set[asyncio.Task[None]] = set()
@@ -209,14 +209,14 @@ class Scorer:
             return self._opened
 
 
-Outcome = tuple["Row", "ScoredRow | None", "BaseException | None"]
+RowOutcome = tuple["Row", "ScoredRow | None", "BaseException | None"]
 """Of a row that is done: its result, or the error that stops the run, or neither if it was given up."""
 
 
 WATCH_SECONDS = 1.0
 
 
-def take_all(done: queue.SimpleQueue[Outcome]) -> list[Outcome]:
+def take_all(done: queue.SimpleQueue[RowOutcome]) -> list[RowOutcome]:
     """What is in the queue, or comes into it within a second."""
     found = []
     with suppress(queue.Empty):
@@ -293,7 +293,7 @@ class Runtime:
         """How long the judge has given no answer."""
         return self._judging.silence
 
-    def begin(self, rows: Sequence[Row], tasks: set[asyncio.Task[None]], done: queue.SimpleQueue[Outcome]) -> None:
+    def begin(self, rows: Sequence[Row], tasks: set[asyncio.Task[None]], done: queue.SimpleQueue[RowOutcome]) -> None:
         """Starts rows; each is put into `done` with what came of it. `tasks` holds those under way, for `cancel`."""
 
         async def score(row: Row) -> None:

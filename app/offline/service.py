@@ -21,7 +21,7 @@ from saiten_server.core.evaluation import Metadata
 from saiten_server.core.model import RubricName, Value, digest
 from saiten_server.core.rubric import Rubric
 from saiten_server.offline.adopted import (
-    Row,
+    AdoptedRow,
     make_candidate,
     make_evaluation,
     make_failure,
@@ -111,7 +111,7 @@ class AdoptionService:
             raise UnknownRubric(error.message, pointer="/url") from None
 
     async def _write(
-        self, project: str, batch_id: str, asked: AdoptRequest, rubric: Rubric, pieces: AsyncIterator[list[Row]]
+        self, project: str, batch_id: str, asked: AdoptRequest, rubric: Rubric, pieces: AsyncIterator[list[AdoptedRow]]
     ) -> Batch:
         now = self.now()
         options = BatchOptions(name=asked.name, rubric=rubric.name, relevance=None, metadata=asked.metadata)
@@ -144,7 +144,7 @@ def is_read_here(asked: AdoptRequest) -> bool:
     return asked.url != UPLOAD
 
 
-def make_results(batch_id: str, rubric: Rubric, rows: Sequence[Row], first: int, now: datetime) -> Adopted:
+def make_results(batch_id: str, rubric: Rubric, rows: Sequence[AdoptedRow], first: int, now: datetime) -> Adopted:
     """The results of rows, numbered from `first`. Raises InvalidRequest for one that is none."""
     found = []
     for number, row in enumerate(rows, start=first):
@@ -179,10 +179,10 @@ class AdoptedLines:
             raise InvalidRequest(read_message(found["error"]), pointer="/url")
         return found
 
-    async def cut(self, rubric: Rubric) -> AsyncIterator[list[Row]]:
+    async def cut(self, rubric: Rubric) -> AsyncIterator[list[AdoptedRow]]:
         """The results, some at a time; raises InvalidRequest for one by another rubric, or where the process broke
         off."""
-        number, rows = 0, list[Row]()
+        number, rows = 0, list[AdoptedRow]()
         while (row := await self.next()) is not None:
             if row.get("end"):
                 yield rows

@@ -18,7 +18,7 @@ from saiten_server.platform.sql.tables import batch_id as owning_batch
 from saiten_server.platform.sql.tables import batches, equals, evaluations, table
 from saiten_server.runs.store.account import read_account, store_accounts
 from saiten_server.runs.store.batches import BatchStore
-from saiten_server.runs.store.leases import enter, insert_results, settle_figures
+from saiten_server.runs.store.leases import enter_results, insert_results, settle_figures
 from saiten_server.runs.store.rows import RECEIVING
 from saiten_server.runs.summary import ResultFigures
 from saiten_server.runs.work import FinishedCandidate
@@ -77,7 +77,7 @@ class AdoptionStore:
                 raise StoreError(Message("batch-discarded"))
             locked = {batch_id: read_account(row)}
             added = await insert_results(connection, locked, new, now)
-            await enter(connection, locked, new)
+            await enter_results(connection, locked, new)
             await settle_figures(connection, locked, added)
             await store_accounts(connection, locked.values())
             if keys:

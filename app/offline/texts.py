@@ -239,7 +239,7 @@ def read_findings(evaluation: Evaluation, roles: Sequence[str], texts: Texts) ->
     listed = json.loads(texts["findings"])
     absent = {"aspect": None, "code": None}  # files leave out what is null
     found = FINDINGS.validate_python([{**absent, **one} for one in listed], context=STORED)
-    return tuple(map(plain, filter(fits(system), found)))
+    return tuple(map(plain_finding, filter(fits(system), found)))
 
 
 def fits(system: Sequence[int]) -> Callable[[Finding], bool]:
@@ -249,7 +249,7 @@ def fits(system: Sequence[int]) -> Callable[[Finding], bool]:
     )
 
 
-def plain(finding: Finding) -> Finding:
+def plain_finding(finding: Finding) -> Finding:
     """The finding with its detail as it is where this version cannot tell its message."""
     try:
         finding.sentence.say("ja")

@@ -20,7 +20,7 @@ T = TypeVar("T")
 ComputationKey = tuple[str, Hashable]  # project and key
 KEPT_FIGURES = 64
 COMPUTATIONS_AT_ONCE = 2
-WAITING = 32
+MOST_WAITING = 32
 OF_ONE = 12  # computations of one project that may run or wait, so that it cannot crowd out other projects
 TURN_WAIT_SECONDS = 0.05
 ERROR_SECONDS = 10.0  # how long an error is returned; a later request tries again
@@ -71,7 +71,7 @@ class Computations:
         now: Callable[[], datetime],
         kept: int = KEPT_FIGURES,
         at_once: int = COMPUTATIONS_AT_ONCE,
-        waiting: int = WAITING,
+        waiting: int = MOST_WAITING,
         of_one: int = OF_ONE,
         size_of: Callable[[Any], int] | None = None,
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-BLANK = b" \t\r"
+BLANK_BYTES = b" \t\r"
 
 
 class LineTooLong(ValueError):
@@ -39,5 +39,5 @@ class LineCutter:
         line = bytes(self._cut)
         self._cut.clear()
         self.number += 1
-        if line.strip(BLANK):
+        if line.strip(BLANK_BYTES):
             yield line

@@ -424,9 +424,9 @@ def read_settings(**given: Any) -> Settings:
 
 
 def _explain(error: ErrorDetails) -> Message:
-    from saiten.core.faults import describe
+    from saiten.core.faults import describe_fault
 
-    message = describe(error)
+    message = describe_fault(error)
     location = [str(part) for part in error["loc"]]
     if not location:
         return message

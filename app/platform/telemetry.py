@@ -35,7 +35,7 @@ def working_on(**ids: object) -> Iterator[None]:
         about.reset(token)
 
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 RECORD_FIELDS = (
     "request_id",
     "trace_id",
@@ -194,7 +194,7 @@ class Telemetry:
 
     @staticmethod
     def _time(registry: CollectorRegistry, name: str, about: str, label: str) -> Series[Histogram]:
-        return Series(Histogram(name, about, [label], buckets=SECONDS, registry=registry))
+        return Series(Histogram(name, about, [label], buckets=DURATION_BUCKETS, registry=registry))
 
     def cache(self, call: str, outcome: CacheOutcome) -> None:
         self._cache[call, outcome].inc()

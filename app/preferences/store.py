@@ -63,7 +63,7 @@ class PreferenceStore:
             rows = await db.fetch(self._engine, these.order_by(figure.position).limit(LOOKS_PAGE))
             if not rows:
                 return
-            yield await asyncio.to_thread(read_rows, rows)
+            yield await asyncio.to_thread(read_seen_pairs, rows)
             after = rows[-1].position
 
     async def read_looks(self, project: str, run_id: str, aspect: str) -> list[ShownPair]:
@@ -76,7 +76,7 @@ class PreferenceStore:
         return found
 
 
-def read_rows(rows: Sequence[Any]) -> list[PairSeen]:
+def read_seen_pairs(rows: Sequence[Any]) -> list[PairSeen]:
     """The pairs of rows; one that failed has no looks."""
     return [PairSeen(row.item, row.cluster, read_looks(row.looks)) for row in rows if row.looks is not None]
 

@@ -205,7 +205,7 @@ class GrammarMask:
                 self.told[row].append(ToldToken(token, float(logprobs[row, token]), others))
 
 
-Outcome = dict[str, Any] | SaitenError
+Completion = dict[str, Any] | SaitenError
 """A chat completion as of OpenAI's API, or why there is none."""
 
 
@@ -224,10 +224,12 @@ class ChatModel:
     def __post_init__(self) -> None:
         self._most: int | None = None
 
-    def complete(self, requests: Sequence[ChatRequest], stopped: Callable[[], bool] = lambda: False) -> list[Outcome]:
+    def complete(
+        self, requests: Sequence[ChatRequest], stopped: Callable[[], bool] = lambda: False
+    ) -> list[Completion]:
         """The replies, in the same order, generated together. Where memory does not suffice, half as many are generated
         at once from then on; what does not fit then either is refused. Once `stopped` is true all ends."""
-        outcomes: list[Outcome | None] = [None] * len(requests)
+        outcomes: list[Completion | None] = [None] * len(requests)
         prompts: dict[int, list[int]] = {}
         for number, request in enumerate(requests):
             ids = self._write(request.messages)
@@ -238,7 +240,7 @@ class ChatModel:
                 outcomes[number] = JudgeRefusedRequest(detail)
         left = sorted(prompts, key=lambda number: len(prompts[number]))
         while left:
-            most = min(self._most or len(left), count_rows([len(prompts[number]) for number in left]))
+            most = min(self._most or len(left), count_prompts([len(prompts[number]) for number in left]))
             part, left = left[:most], left[most:]
             try:
                 found = self._generate([(requests[number], prompts[number]) for number in part], stopped)
@@ -263,7 +265,9 @@ class ChatModel:
             given = [{"role": "user", "content": "\n\n".join(one["content"] for one in given)}]
         return list(write_prompt(self.tokenizer, given))
 
-    def _generate(self, asked: Sequence[tuple[ChatRequest, list[int]]], stopped: Callable[[], bool]) -> list[Outcome]:
+    def _generate(
+        self, asked: Sequence[tuple[ChatRequest, list[int]]], stopped: Callable[[], bool]
+    ) -> list[Completion]:
         import torch
         from transformers import GenerationConfig
 
@@ -340,7 +344,7 @@ class ChatModel:
             torch.cuda.empty_cache()
 
 
-def count_rows(lengths: Sequence[int]) -> int:
+def count_prompts(lengths: Sequence[int]) -> int:
     """How many prompts of these lengths, the shortest first, one batch takes: one at least."""
     fitting = (row for row, length in enumerate(lengths, start=1) if row * length**2 <= MOST_MASKED)
     return max(fitting, default=1)

@@ -17,7 +17,7 @@ from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.evaluation import CallTrace, JudgeOptions, JudgeProvenance, Translation, Unrated, Usage, Warned
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.judging.pair_prompt import PromptedPair
-from saiten_server.judging.verdict import Faults
+from saiten_server.judging.verdict import FaultyTurnsRead
 
 PartState = Literal["planning", "planned", "uploading", "uploaded", "submitted", "ended", "done"]
 """planning: the calls are being listed. planned: all are listed. uploading: a file with them may exist at the provider.
@@ -227,7 +227,7 @@ class Verdict:
     expected: float | None = None
     off_scale_mass: float | None = None
     reason: str | None = None
-    turns: tuple[Faults, ...] = ()
+    turns: tuple[FaultyTurnsRead, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from saiten_server.core.dialogue import UNBOUNDED, Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, body_of, receive, require_media_type
-from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries
+from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, note, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.ratings import values as human_rating
 from saiten_server.ratings.requests import HUMAN, parse_ratings
@@ -22,8 +22,6 @@ from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter, S
 from saiten_server.scoring.idempotency import once
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
-
-MOST_NUMBER = 2**53
 
 RATINGS_BODY = reads(
     {NDJSON: lines(HumanRating, "one `HumanRating` per line", *HUMAN), JSON: form(HumanRating, HUMAN[0])},
@@ -98,7 +96,7 @@ async def list_ratings(
     wanted: RatingQuery,
     *,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    cursor: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="from `X-Next-Cursor` of the page before")] = 0,
+    cursor: Annotated[int, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
     """NDJSON, in the order of arrival. If there are more than `limit`, `X-Next-Cursor` leads to the next page."""
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")

@@ -16,7 +16,7 @@ from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import mark
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
-from saiten_server.ratings.requests import ITEM_CHOICES, NAME_NEEDED, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import ITEM_CHOICES, NAME_NEEDED, WHOLE_NUMBER, RatingFault, parse_integer
 from saiten_server.ratings.values import MOST_ITEMS, MOST_JUDGES, MOST_RUNS, PairOptions, RoundOptions
 from saiten_server.runs.names import build_of, system_of
 from saiten_server.scoring.rubrics.files import find_rubric
@@ -53,7 +53,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
     form, faults = await read_form(request), dict[str, RatingFault]()
     given = {name: form.get(name) for name in ("run", *RoundOptions.model_fields)}
     given["judges"] = ",".join(form.all("judges")[: MOST_JUDGES + 1])
-    options = read_options(given, request.app.state.limits, faults)
+    options = read_round_options(given, request.app.state.limits, faults)
     if not given["run"]:
         faults["run"] = RatingFault(mark("Choose a run."), {})
     if options is not None and not faults:
@@ -64,7 +64,7 @@ async def start_round(request: Request, container: Serving, project: WritablePro
             if field_name in WRONG_CHOICE:
                 faults[field_name] = describe_fault(field_name, request.app.state.limits)
                 return await show_list(request, container, project, given, faults)
-            faults["run"] = RatingFault(next(message for kind, message in REFUSALS if isinstance(error, kind)), {})
+            faults["run"] = RatingFault(next(message for kind, message in RUN_REFUSALS if isinstance(error, kind)), {})
         else:
             return redirect(f"/rate/{opened.id}")
     return await show_list(request, container, project, given, faults)
@@ -86,7 +86,7 @@ async def start_pairs(request: Request, container: Serving, project: WritablePro
     given = {name: form.get(name) for name in PAIR_FIELDS}
     runs = form.all("runs")[: MOST_RUNS + 1]
     document: dict[str, Any] = {
-        name: read_integer(given[name]) for name in PAIR_FIELDS if name != "name" and given[name]
+        name: parse_integer(given[name]) for name in PAIR_FIELDS if name != "name" and given[name]
     }
     faults: dict[str, RatingFault] = {}
     try:
@@ -148,7 +148,7 @@ async def show_list(
         rubrics=rubrics_of_runs(container, offered),
         system_of=system_of,
         build_of=build_of,
-        given={name: given[name] or default for name, default in DEFAULTS.items()} if not faults else given,
+        given={name: given[name] or default for name, default in DEFAULT_FIELDS.items()} if not faults else given,
         is_asked=bool(given["run"] or faults),
         is_comparing=pairs is not None,
         faults=faults,
@@ -180,12 +180,12 @@ BOUNDS = {
 }
 """The domain's bounds, shown beside the fields."""
 
-DEFAULTS = {"run": ""} | {
+DEFAULT_FIELDS = {"run": ""} | {
     name: str(info.default) if isinstance(info.default, int) else "" for name, info in RoundOptions.model_fields.items()
 }
 """The form's initial values."""
 
-REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
+RUN_REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
     (NotFound, mark("There is no such run in this project.")),
     (UnknownRubric, mark("This run's rubric is no longer installed, so its responses cannot be rated.")),
     (InvalidRequest, mark("No response in this run has been scored, so there is nothing to rate.")),
@@ -193,14 +193,14 @@ REFUSALS: Sequence[tuple[type[SaitenError], str]] = (
 """Why a run cannot have a round; the first match counts."""
 
 
-def read_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
+def read_round_options(given: Mapping[str, str], limits: Limits, faults: dict[str, RatingFault]) -> RoundOptions | None:
     """The round's options, or None if a field is not valid; its fault is added to `faults`."""
-    document: dict[str, Any] = {name: read_integer(given[name]) for name in BOUNDS if given[name]}
+    document: dict[str, Any] = {name: parse_integer(given[name]) for name in BOUNDS if given[name]}
     document |= {name: given[name] for name in ("choose", "aspect", "shared_with") if given[name]}
     if given["judges"]:
         document["judges"] = given["judges"].split(",")
     if given["positions"]:
-        document |= {"choose": "chosen", "positions": [read_integer(one) for one in given["positions"].split(",")]}
+        document |= {"choose": "chosen", "positions": [parse_integer(one) for one in given["positions"].split(",")]}
     try:
         return validate(RoundOptions, {"name": given["name"], **document}, limits)
     except InvalidDocument as error:

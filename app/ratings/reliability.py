@@ -25,14 +25,14 @@ from saiten_server.core.reliability import (
     AspectValidation,
     JudgeKey,
     Reliability,
-    State,
     Validation,
+    ValidationState,
     describe_reliability,
     find_weakest,
     list_all,
     outweighs,
 )
-from saiten_server.core.reports import CorrelationReport, RatingsUsed, Report
+from saiten_server.core.reports import AnalysisReport, CorrelationReport, RatingsUsed
 from saiten_server.core.signature import read_signature, sign
 from saiten_server.platform.memory_cache import RecentValues
 from saiten_server.platform.tasks import end_tasks
@@ -43,7 +43,7 @@ from saiten_server.runs.result import Result
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summary import Summary
 
-FRESH_SECONDS = 10.0  # how long a validation by another process may go unnoticed
+VALIDATION_FRESH_SECONDS = 10.0  # how long a validation by another process may go unnoticed
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
 
@@ -72,9 +72,9 @@ class Badges:
 
 
 class Reliabilities:
-    """Looks up the validation of a result's judge; a project's are read at most once in `FRESH_SECONDS`. `renew` is
-    called, once, for a project that has no validation at all: its ratings may not have been looked at since an upgrade
-    that cleared what was stored."""
+    """Looks up the validation of a result's judge; a project's are read at most once in `VALIDATION_FRESH_SECONDS`.
+    `renew` is called, once, for a project that has no validation at all: its ratings may not have been
+    looked at since an upgrade that cleared what was stored."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Reliabilities:
         self._store = store
         self._renew = renew
         self._renewed: set[str] = set()
-        self._known = RecentValues(self._read, seconds=FRESH_SECONDS, clock=clock)
+        self._known = RecentValues(self._read, seconds=VALIDATION_FRESH_SECONDS, clock=clock)
 
     async def of(self, project: str, key: JudgeKey, names: Collection[str] = ()) -> Reliability:
         """The badge of one judge, with the aspects of these names whether or not people rated them."""
@@ -108,7 +108,9 @@ class Reliabilities:
         badge = await self.of(project, keys.pop(), names) if len(keys) == 1 else unknown(names)
         return summary.model_copy(update={"reliability": badge})
 
-    async def states(self, project: str, signatures: Collection[str], names: Collection[str]) -> dict[str, State]:
+    async def states(
+        self, project: str, signatures: Collection[str], names: Collection[str]
+    ) -> dict[str, ValidationState]:
         """By name whether the judges of all these signatures follow people's ratings."""
         return {name: found.state for name, found in (await self.weakest(project, signatures, names)).items()}
 
@@ -348,7 +350,7 @@ class Revalidation:
 class Analyse(Protocol):
     """`ComparisonService.analyse`."""
 
-    async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> Report: ...
+    async def __call__(self, project: str, request: CorrelationRequest, *, remember: bool) -> AnalysisReport: ...
 
 
 @dataclass(kw_only=True, eq=False)

@@ -32,7 +32,7 @@ class RatingFault(NamedTuple):
     values: Mapping[str, Any]
 
 
-def read_integer(text: str) -> int | str:
+def parse_integer(text: str) -> int | str:
     """The number, or the text if it is not one."""
     try:
         return int(text)

@@ -138,13 +138,13 @@ class RatingStore:
         query = select(result.id, given.request, result.record).outerjoin(t.batch_items, both)
         for some in db.cut_pieces(filter(can_store, dict.fromkeys(evaluations)), REQUESTS_AT_ONCE):
             rows = await db.fetch(self._engine, query.where(result.id.in_(some), equals(result.project, project)))
-            found |= await asyncio.to_thread(read_turns, None, rows)
+            found |= await asyncio.to_thread(read_turn_sets, None, rows)
         query = select(given.item, given.request, literal(None)).join(batches, batches.c.id == given.batch_id)
         for batch_id, names in items.items():
             mine = (equals(batches.c.id, batch_id), equals(batches.c.project, project))
             for some in db.cut_pieces(filter(can_store, dict.fromkeys(names)), REQUESTS_AT_ONCE):
                 rows = await db.fetch(self._engine, query.where(*mine, given.item.in_(some)))
-                found |= await asyncio.to_thread(read_turns, batch_id, rows)
+                found |= await asyncio.to_thread(read_turn_sets, batch_id, rows)
         return [found.get((one.batch, one.evaluation or one.item)) if one.faulty_turns else None for one in ratings]
 
     async def of_batch(
@@ -167,7 +167,7 @@ class RatingStore:
         either = union_all(select(own.subquery()), select(free.subquery())).subquery()
         query = select(either).order_by(either.c.number).limit(limit)
         async with read_by_hash(self._engine) as connection:
-            return [(row.number, read_rating(row)) for row in await connection.execute(query)]
+            return [(row.number, read_stored_rating(row)) for row in await connection.execute(query)]
 
     async def remove(self, project: str, wanted: RatingFilter) -> int:
         """Removes the ratings that `wanted` names, and returns their number."""
@@ -329,7 +329,7 @@ class RatingStore:
         found = {}
         for condition in (of_item & table.item.in_(items), table.evaluation.in_(ids)):
             query = select(t.human_ratings).where(mine, condition).order_by(table.number).limit(MOST_RATINGS_SHOWN)
-            found.update({row.number: read_rating(row) for row in await db.fetch(self._engine, query)})
+            found.update({row.number: read_stored_rating(row) for row in await db.fetch(self._engine, query)})
         return sorted(found.items(), key=lambda pair: pair[0])
 
     # Last, for its name hides the type's from whatever stands below
@@ -344,7 +344,7 @@ class RatingStore:
             table.project == project, table.number > after, *rating_conditions(wanted)
         )
         rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
-        return [(row.number, read_rating(row)) for row in rows]
+        return [(row.number, read_stored_rating(row)) for row in rows]
 
 
 @asynccontextmanager
@@ -361,7 +361,7 @@ async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
-def read_turns(
+def read_turn_sets(
     batch_id: str | None, rows: Iterable[Sequence[Any]]
 ) -> dict[tuple[str | None, str | None], frozenset[int]]:
     """By batch and name what `find_turns` finds in each row: its name, request and record."""
@@ -388,7 +388,7 @@ def identify_exclusion(exclusion: Exclusion) -> str:
     return digest([exclusion.rater, exclusion.round])
 
 
-def read_rating(row: Row[Any]) -> StoredRating:
+def read_stored_rating(row: Row[Any]) -> StoredRating:
     """The rating of a row. It is not validated, because limits apply only to requests."""
     same = ("item", "evaluation", "candidate", "system", "rater", "comment", "simulated", "starred", "created_at")
     return StoredRating.model_construct(

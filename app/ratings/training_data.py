@@ -115,7 +115,7 @@ def line_of(observations: Observations, row: int) -> int:
     return int(observations.lines[row]) if observations.lines is not None else int(row) + 1
 
 
-def match(candidates: Sequence[TrainingCandidate], observations: Observations) -> Matching:
+def match_ratings(candidates: Sequence[TrainingCandidate], observations: Observations) -> Matching:
     """Which ratings are of which candidate. By item and system. Where either side names no system, by the item alone,
     if it has one candidate. Raises InvalidLines where several candidates, or ratings of several systems, would fit."""
     by_item: dict[str, dict[str, int]] = {}

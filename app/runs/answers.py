@@ -13,7 +13,7 @@ from saiten_server.platform.web.dependencies import (
     METADATA,
     cut_page,
     read_cursor,
-    read_metadata,
+    read_metadata_query,
     refuse_other_queries,
     tell_value,
 )
@@ -53,7 +53,7 @@ async def read_listing(
 ) -> BatchListing:
     """What the query asks for; `metadata.KEY=VALUE` is a filter too. Raises InvalidRequest."""
     refuse_other_queries(request, "name", "rubric", "status", "limit", "cursor", beginning=METADATA)
-    wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata(request))
+    wanted = BatchFilter(name=name, rubric=rubric, status=status, metadata=read_metadata_query(request))
     return BatchListing(wanted, read_cursor(cursor), limit)
 
 

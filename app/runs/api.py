@@ -38,15 +38,15 @@ from saiten_server.platform.web.dependencies import (
     tell_page,
     tell_value,
 )
-from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
+from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, LINK, PROBLEMS, STREAM, form, header, lines, reads
 from saiten_server.platform.web.problems import language_of
 from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.export import stream_csv, stream_for_excel, stream_ndjson, stream_parquet
 from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.summary import Summary
-from saiten_server.runs.watching import LastEvent, Opened, follow
-from saiten_server.scoring.idempotency import claimed, digest_of, key_of
+from saiten_server.runs.watching import LastEvent, Opened, follow_run
+from saiten_server.scoring.idempotency import claimed, digest_request, key_of
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
@@ -59,25 +59,25 @@ class BatchRequest(BatchOptions):
 
 
 METADATA_EXAMPLE = {"system": "bot-a", "build": "1a2b3c"}
-OPTIONS = {"name": "nightly", "rubric": "ja-dialogue", "budget_usd": 2.5, "metadata": METADATA_EXAMPLE}
-CONTEXT = EXAMPLE["context"]
+BATCH_EXAMPLE = {"name": "nightly", "rubric": "ja-dialogue", "budget_usd": 2.5, "metadata": METADATA_EXAMPLE}
+CONTEXT = EVALUATION_EXAMPLE["context"]
 ITEMS = [
-    {"id": "sea-1", "context": CONTEXT, "response": EXAMPLE["response"], "dialogue": "sea"},
+    {"id": "sea-1", "context": CONTEXT, "response": EVALUATION_EXAMPLE["response"], "dialogue": "sea"},
     {"id": "sea-2", "context": CONTEXT, "responses": ["泳ぎましたか？", "そうですか。"]},
 ]
 
 BATCH_BODY = {
-    JSON: form(BatchRequest, {**OPTIONS, "items": ITEMS}),
+    JSON: form(BatchRequest, {**BATCH_EXAMPLE, "items": ITEMS}),
     NDJSON: lines(
         (BatchItem, BatchConversation),
         "the first line holds the options (`BatchRequest` without `items`), every further line an item (`BatchItem`), "
         "or every one a conversation (`BatchConversation`)",
-        OPTIONS,
+        BATCH_EXAMPLE,
         *ITEMS,
     ),
 }
 
-LOCATION = header("the batch's address", required=True)
+BATCH_LOCATION = header("the batch's address", required=True)
 
 BATCH_STATUS = header(
     "the batch's status when the answer began: without `completed` or `cancelled` more results may come",
@@ -163,7 +163,7 @@ class BatchPage(BaseModel):
     "",
     status_code=202,
     summary="Score many responses",
-    responses={202: {"model": Batch, "headers": {"Location": LOCATION}}, **PROBLEMS},
+    responses={202: {"model": Batch, "headers": {"Location": BATCH_LOCATION}}, **PROBLEMS},
     openapi_extra=reads(BATCH_BODY, repeatable=True),
 )
 async def create_batch(request: Request, container: Serving) -> Response:
@@ -176,7 +176,7 @@ async def create_batch(request: Request, container: Serving) -> Response:
     key = key_of(request)
     async with Spool() as spool:
         intake = await receive_batch(request, container.batches, spool)
-        digest = digest_of(request, intake.digest.encode())
+        digest = digest_request(request, intake.digest.encode())
         async with claimed(request, container.scoring.evaluations, key, digest) as replayed:
             response = replayed
             if response is None:
@@ -344,7 +344,7 @@ async def follow_batch(
     revoked: it then gets 401. An `EventSource` that reconnects after the end gets 204, which stops it.
     """
     look, missing = container.batches.look, Message("batch-not-found")
-    return await follow(request, opened, batch_id, last_event_id, look=look, missing=missing)
+    return await follow_run(request, opened, batch_id, last_event_id, look=look, missing=missing)
 
 
 estimates = APIRouter(prefix="/v1/estimates", tags=["batches"])

@@ -189,7 +189,7 @@ PAUSING = (
 """Errors that every other candidate would meet too, until a person acts. The last four mean that this worker is
 configured differently from the service that accepted the batch."""
 
-WAITING = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)  # temporary errors
+TEMPORARY_ERRORS = (errors.JudgeUnavailable, errors.TranslatorUnavailable, errors.StoreError)  # temporary errors
 
 
 class Pause(Exception):
@@ -277,7 +277,7 @@ async def try_once(
         record = await rate_request(request, tools, scope)
     except PAUSING as error:
         raise Pause(error) from error
-    except WAITING as error:
+    except TEMPORARY_ERRORS as error:
         logger.info("a candidate waits: %s", error.loggable, extra={"code": error.code})
         return error
     except SaitenError as error:

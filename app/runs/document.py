@@ -39,7 +39,7 @@ class BatchReader:
 
     def __init__(self, limits: Limits, *, ndjson: bool) -> None:
         self._draft = Draft(limits)
-        self._syntax = Lines(self._draft, limits) if ndjson else Document(self._draft, limits)
+        self._syntax = DocumentLines(self._draft, limits) if ndjson else Document(self._draft, limits)
         self._maximum = limits.batch_bytes
         self._bytes = 0
 
@@ -187,7 +187,7 @@ class Document:
             self._draft.refuse([(f"/{ITEMS}", Message("must-hold-one"))])
 
 
-class Lines:
+class DocumentLines:
     """NDJSON: the options, then an item a line."""
 
     def __init__(self, draft: Draft, limits: Limits) -> None:

@@ -31,7 +31,7 @@ from saiten.core.spreadsheet import (
 from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import AspectResult, Evaluation
 from saiten_server.core.model import COMPACT
-from saiten_server.core.redaction import read_texts
+from saiten_server.core.redaction import texts_asked
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
@@ -68,7 +68,7 @@ def write_result_line(result: Result, shared: Mapping[str, Any]) -> str:
     # Spliced: written by pydantic itself an evaluation takes half the time.
     # `dialogue` is the evaluation's too, and stands once.
     place, evaluation = result.entry.model_dump_json(exclude={"dialogue"}), result.evaluation.model_dump_json()
-    more = {**read_texts(result.asked), **shared}
+    more = {**texts_asked(result.asked), **shared}
     added = COMPACT.encode(more) if more else "{}"
     return f"{place[:-1]},{evaluation[1:-1]}{',' if len(added) > 2 else ''}{added[1:]}\n"
 
@@ -193,7 +193,7 @@ def list_table_columns(rubric: Rubric, options: BatchOptions, *, texts: bool = F
 
 def read_candidate_text(name: str, result: Result) -> Cell:
     """One of the candidate's texts."""
-    return write_text(read_texts(result.asked).get(name))
+    return write_text(texts_asked(result.asked).get(name))
 
 
 def of_evaluation(read: CellReader) -> Callable[[Result], Cell]:

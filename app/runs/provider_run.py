@@ -659,7 +659,7 @@ class PartRun:
             return await self._restart(step, replace(part, conceded=self._provider.concede(part.conceded, refused)))
         about = {**trace(part), "answered": harvest.replies, "asked": part.requests}
         logger.info("a part's answers are kept", extra=about)
-        return await self._save(step, replace(part, state="done"), list_files(part))
+        return await self._save(step, replace(part, state="done"), list_leftovers(part))
 
     async def _fetch(self, part: ProviderPart) -> Harvest:
         """Stores every answer, in groups. After an interrupted step all answers are fetched again, without effect."""
@@ -676,7 +676,7 @@ class PartRun:
     async def _restart(self, step: PlanStep, part: ProviderPart) -> ProviderPart:
         """The part as it was before it was sent, to be sent in another round. Its files become leftovers."""
         unsent = replace(part, file_id=None, provider_batch_id=None, output_file_id=None, error_file_id=None)
-        return await self._save(step, replace(unsent, state="planned", round=part.round + 1), list_files(part))
+        return await self._save(step, replace(unsent, state="planned", round=part.round + 1), list_leftovers(part))
 
     async def _save(
         self, step: PlanStep, part: ProviderPart, leftovers: Sequence[Leftover] = (), *, on_loss: Leftover | None = None
@@ -690,7 +690,7 @@ class PartRun:
         raise LeaseLost
 
 
-def list_files(part: ProviderPart) -> list[Leftover]:
+def list_leftovers(part: ProviderPart) -> list[Leftover]:
     """A part's files at the provider."""
     return [Leftover("file", one) for one in (part.file_id, part.output_file_id, part.error_file_id) if one]
 

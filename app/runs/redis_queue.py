@@ -34,7 +34,7 @@ T = TypeVar("T")
 QUEUE_NAME = "saiten"
 HAND_OVER = "hand_over"
 
-TIMEOUT_SECONDS = 2.0
+COMMAND_SECONDS = 2.0
 """For one command, and for all of a `put`."""
 
 DEQUEUE_WAIT_SECONDS = 1.0
@@ -55,8 +55,8 @@ class SAQJobQueue:
         logging.getLogger("saq").addFilter(ONLY_ERRORS)
         self._redis: Redis = Redis.from_url(
             redis_url,
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS / 2,
+            socket_timeout=COMMAND_SECONDS,
+            socket_connect_timeout=COMMAND_SECONDS / 2,
             # Once and at once: a connection of the pool may have died with an earlier Redis.
             retry=Retry(NoBackoff(), 1, supported_errors=(Disconnected,)),
         )
@@ -64,7 +64,7 @@ class SAQJobQueue:
 
     async def put(self, jobs: Sequence[ChunkJob]) -> None:
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(COMMAND_SECONDS):
                 # One after the other, which keeps their order; they are few, since only a window of a batch waits.
                 for job in jobs:
                     content = {"batch": job.batch, "chunk": job.chunk}
@@ -89,7 +89,7 @@ class SAQJobQueue:
 
     async def depth(self) -> int:
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(COMMAND_SECONDS):
                 return await self._queue.count("queued")
         except (RedisError, OSError) as error:
             raise unavailable(error) from None

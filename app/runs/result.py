@@ -9,7 +9,7 @@ from typing import Any, Literal
 from saiten.core.messages import Message
 from saiten_server.core.batch import Candidate, Entry, Failure
 from saiten_server.core.evaluation import CallTrace, Evaluation
-from saiten_server.core.redaction import read_texts
+from saiten_server.core.redaction import texts_asked
 from saiten_server.runs.summary import SYSTEM
 
 
@@ -47,7 +47,7 @@ class Result:
     def line(self) -> dict[str, Any]:
         """The result as one line of NDJSON: the place in the batch first, then the evaluation's fields, and the texts
         where they were read and are still there."""
-        place, texts = self.entry.model_dump(), read_texts(self.asked)
+        place, texts = self.entry.model_dump(), texts_asked(self.asked)
         if self.evaluation is not None:
             return {**place, **self.evaluation.model_dump(mode="json"), **texts}  # which has `dialogue` too
         error = self.failure.model_dump() if self.failure else None

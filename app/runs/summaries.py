@@ -295,7 +295,7 @@ def rank_counts(counter: Counter[str]) -> dict[str, int]:
 MOST_UNFINISHED = 20_000
 """Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
 
-WAITING = Message("batch-still-running")
+STILL_RUNNING = Message("batch-still-running")
 
 Bounds = Mapping[str, tuple[float, float]]
 """Lowest and highest value by measure; blended ones have no scale and are not in it."""
@@ -474,7 +474,7 @@ class Summaries:
         if batch.status not in ENDED_STATUSES and tally.results > MOST_UNFINISHED:
             names = [*tally.aspects, *tally.composites, *(name + BLENDED for name in tally.aspects)]
             names += (FINDING + code for code in tally.findings)
-            waiting = MeanEstimate(clusters=0, interval=None, reason=WAITING)
+            waiting = MeanEstimate(clusters=0, interval=None, reason=STILL_RUNNING)
             return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
         # Memory: 8 bytes per value. Another thread does the work.
         frames = [frame async for frame in read_frames(self._store, project, batch.id)]

@@ -99,7 +99,7 @@ MONITOR, PROBABILITY = "monitor", "probability"
 LEAST_PROBABILITY = 1e-12
 """Of a smaller one the inverse would be no figure to add up."""
 
-LEFT_OUT = "findings-unrated"
+FINDINGS_UNRATED = "findings-unrated"
 """The warning that the judge's findings on an aspect could not be used."""
 
 MISSING = "missing"
@@ -122,7 +122,7 @@ def find_faulty(evaluation: Evaluation, conversation: Conversation) -> FaultyTur
     """The faulty turns of the conversation that was evaluated. The judge's are known where every aspect that applies
     has a rating, and none of its findings were left out."""
     reasons = {one.unrated.reason for one in evaluation.aspects.values() if one.unrated}
-    judged = reasons <= {"not-applicable"} and not any(one.code == LEFT_OUT for one in evaluation.warnings)
+    judged = reasons <= {"not-applicable"} and not any(one.code == FINDINGS_UNRATED for one in evaluation.warnings)
     return list_faulty(
         conversation, evaluation.findings or (), judged=judged, kinds=judged and evaluation.kinds is not None
     )

@@ -24,7 +24,7 @@ from saiten_server.platform.web.problems import language_of
 
 SHORTEST_POLL_SECONDS = 0.5
 LONGEST_POLL_SECONDS = 2.0
-HEARTBEAT_SECONDS = 15.0
+SILENT_SECONDS = 15.0
 """Proxies close connections that are silent for longer."""
 RECONNECT_MILLISECONDS = 2000
 logger = logging.getLogger("saiten.web")
@@ -207,7 +207,7 @@ LastEvent = Annotated[
 ]
 
 
-async def follow(
+async def follow_run(
     request: Request,
     opened: ExitStack,
     batch_id: str,
@@ -253,7 +253,7 @@ async def stream_events(
             sent_at, wait = clock(), SHORTEST_POLL_SECONDS
         else:
             wait = min(LONGEST_POLL_SECONDS, wait * 1.5)
-        if clock() - sent_at >= HEARTBEAT_SECONDS:
+        if clock() - sent_at >= SILENT_SECONDS:
             yield KEEPALIVE_COMMENT
             sent_at = clock()
         batch = found

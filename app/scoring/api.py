@@ -35,12 +35,12 @@ from saiten_server.platform.web.dependencies import (
     Serving,
     link_next,
     read_cursor,
-    read_metadata,
+    read_metadata_query,
     refuse_other_queries,
     tell_stored,
     write_cursor,
 )
-from saiten_server.platform.web.openapi import EXAMPLE, LINK, PROBLEMS, form, reads
+from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, LINK, PROBLEMS, form, reads
 from saiten_server.platform.web.problems import language_of
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.conversation import evaluate_conversation
@@ -87,7 +87,7 @@ class ReadEvaluation(Reread):
     "",
     summary="Score one response",
     responses={200: {"model": Evaluation}, **PROBLEMS},
-    openapi_extra=reads({JSON: form(EvaluationRequest, EXAMPLE)}, repeatable=True),
+    openapi_extra=reads({JSON: form(EvaluationRequest, EVALUATION_EXAMPLE)}, repeatable=True),
     dependencies=[Depends(require_place)],
 )
 async def create_evaluation(
@@ -154,7 +154,7 @@ async def list_evaluations(
         dialogue=dialogue,
         created_from=created_from,
         created_before=created_before,
-        metadata=read_metadata(request),
+        metadata=read_metadata_query(request),
     )
     project: str = request.state.project
     store = container.scoring.evaluations

@@ -41,7 +41,7 @@ from saiten_server.core.evaluation import (
 )
 from saiten_server.core.rubric import Aspect, Rubric
 from saiten_server.core.sentences import in_english, pass_on
-from saiten_server.judging.verdict import Faults, NamedFault, Rating
+from saiten_server.judging.verdict import FaultyTurnsRead, NamedFault, SampleRating
 from saiten_server.platform.helpers import Checkpoint, Helpers
 from saiten_server.platform.tasks import run_few, run_together
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope, Translated, Verdict
@@ -415,7 +415,7 @@ def combine_verdicts(
     """One verdict of several windows; `deciding` are those whose ratings are combined. The reason is that of a window
     with the combined rating. `expected` is combined as the ratings are, if each of these windows has it; of the mass
     off the scale the mean is kept."""
-    samples: list[Rating] = []
+    samples: list[SampleRating] = []
     for ratings in zip(*(verdict.samples for verdict in deciding), strict=True):
         unrated = next((one for one in ratings if isinstance(one, Unrated)), None)
         samples.append(unrated or combine([one for one in ratings if isinstance(one, int)]))
@@ -432,7 +432,7 @@ def combine_verdicts(
     )
 
 
-def add_faults(verdict: Verdict) -> Faults:
+def add_faults(verdict: Verdict) -> FaultyTurnsRead:
     """The faulty turns of a verdict: those that more than half of its valid samples name. Unrated without one."""
     valid = [faults for faults in verdict.turns if not isinstance(faults, Unrated)]
     if not valid:

@@ -27,7 +27,7 @@ async def once(request: Request, store: EvaluationStore, make: Callable[[], Awai
     key = key_of(request)
     if key is None:
         return await make()
-    async with claimed(request, store, key, digest_of(request, request.state.body)) as replayed:
+    async with claimed(request, store, key, digest_request(request, request.state.body)) as replayed:
         if replayed is not None:
             return replayed
         response = await make()
@@ -35,7 +35,7 @@ async def once(request: Request, store: EvaluationStore, make: Callable[[], Awai
         return response
 
 
-def digest_of(request: Request, body: bytes) -> str:
+def digest_request(request: Request, body: bytes) -> str:
     """The digest of the path and the body; of a body too large for memory, pass its digest."""
     return hashlib.sha256(request.scope["path"].encode() + b"\0" + body).hexdigest()
 

@@ -60,7 +60,7 @@ class Attempt:
     @property
     def address(self) -> str:
         """The result's page."""
-        return address_of(self.ids)
+        return address_results(self.ids)
 
     @property
     def outcome(self) -> str:
@@ -86,7 +86,7 @@ class Attempts:
         await cancel_for_good([attempt.task for attempt in self._kept.values() if not attempt.task.done()])
 
 
-def address_of(ids: Sequence[str]) -> str:
+def address_results(ids: Sequence[str]) -> str:
     """The page of one result, or of two beside each other."""
     return f"/evaluations/{ids[0]}" if len(ids) == 1 else query("/try/pair", a=ids[0], b=ids[1])
 
@@ -118,7 +118,7 @@ async def try_response(request: Request, container: Serving, project: WritablePr
     """Scores the response, or two; redirects to the result, or to a page that waits for it. On an error the form is
     shown again."""
     form = await read_form(request)
-    draft = read_draft(form, container.settings.limits.context_utterances)
+    draft = read_attempt(form, container.settings.limits.context_utterances)
     if form.get("action") == "add":
         return render_attempt(request, container, draft.widen(), added=True)
     try:
@@ -228,7 +228,7 @@ async def show_attempt(request: Request, container: Serving, project: Project, a
     if attempt is None:
         ids = [attempt_id, *([other] if other else [])]
         if all([await container.scoring.evaluations.find(project, name) for name in ids]):
-            return redirect(address_of(ids))
+            return redirect(address_results(ids))
         require_recent(request, now)
     seconds = (now - attempt.started_at).total_seconds() if attempt else None
     judge = container.scoring.context.judge
@@ -282,7 +282,7 @@ def render_attempt(
         draft=draft,
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
-        examples=[language for language in EXAMPLES if language in languages],
+        examples=[language for language in DIALOGUE_EXAMPLES if language in languages],
         paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
@@ -316,7 +316,7 @@ EMPTY_ROWS = 3
 
 USUAL_SPEAKERS = ("A", "B")
 
-EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
+DIALOGUE_EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
     "ja": (
         (
             ("A", "最近、朝ごはんをちゃんと作るようにしてるんです。"),
@@ -402,7 +402,7 @@ class AttemptDraft:
         return replace(self, context=(*self.context, (speaker, "")))
 
 
-def read_draft(form: Form, most_rows: int) -> AttemptDraft:
+def read_attempt(form: Form, most_rows: int) -> AttemptDraft:
     """What was sent, and of a context that is too long one utterance too many, to be refused for it."""
     texts = [text.replace("\r", "\n") for text in form.all("text")]
     rows = zip(form.all("speaker")[: most_rows + 1], texts[: most_rows + 1], strict=False)
@@ -441,10 +441,10 @@ def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> Attempt
     """An empty form, or one with an example in that language and a rubric for it."""
     known = {each.id: each for each in rubrics}
     chosen = known.get(rubric) or known.get("ja-dialogue") or next(iter(rubrics), None)
-    if example in EXAMPLES:
+    if example in DIALOGUE_EXAMPLES:
         if chosen is None or chosen.source_language != example:
             chosen = next((each for each in rubrics if each.source_language == example), chosen)
-        context, response = EXAMPLES[example]
+        context, response = DIALOGUE_EXAMPLES[example]
         return AttemptDraft(rubric=chosen.id if chosen else "", context=context, response=response)
     empty = tuple((USUAL_SPEAKERS[number % 2], "") for number in range(EMPTY_ROWS))
     return AttemptDraft(rubric=chosen.id if chosen else "", context=empty)

@@ -60,7 +60,7 @@ from saiten_server.scoring.subject import (
     require_translator,
 )
 from saiten_server.text.injection import inspect_texts, list_translated, locate_warnings
-from saiten_server.text.injection.inspection import texts_of
+from saiten_server.text.injection.inspection import texts_by_place
 
 SIDES: tuple[Side, Side] = ("first", "second")
 OTHER: Mapping[Side, Side] = {"first": "second", "second": "first"}
@@ -264,7 +264,7 @@ def place_texts(both: Mapping[Side, Dialogue | Conversation]) -> dict[str, str]:
     """Each text of both by its place, which names the side that it is of."""
     places: dict[str, str] = {}
     for side, one in both.items():
-        found = texts_of_conversation(one) if isinstance(one, Conversation) else texts_of(one)
+        found = texts_of_conversation(one) if isinstance(one, Conversation) else texts_by_place(one)
         shared = ("context/", "persona/", "goal")  # which both have
         places |= {where if where.startswith(shared) else f"{side}/{where}": text for where, text in found.items()}
     return places

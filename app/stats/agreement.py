@@ -170,10 +170,10 @@ def krippendorff_alpha(rated: NamedRatings) -> float | Message:
     return 1 - observed / expected
 
 
-MOST_PAIRED = 50
+MOST_PAIRED_RATERS = 50
 """Raters up to which every two of them are compared: 1,225 pairs."""
 
-MANY_RATERS = Message("many-raters", most=MOST_PAIRED)
+MANY_RATERS = Message("many-raters", most=MOST_PAIRED_RATERS)
 
 
 def compare_in_pairs(rated: NamedRatings) -> dict[str, float | Message]:
@@ -184,7 +184,7 @@ def compare_in_pairs(rated: NamedRatings) -> dict[str, float | Message]:
     names = ("pairwise_spearman", "pairwise_pearson", "cohen_kappa", "icc")
     if len(raters) < 2:
         return dict.fromkeys(names, FEW_RATERS)
-    if len(raters) > MOST_PAIRED:
+    if len(raters) > MOST_PAIRED_RATERS:
         return dict.fromkeys(names, MANY_RATERS)
     units, unit = np.unique(rated.unit, return_inverse=True)
     table = np.full((len(units), len(raters)), np.nan)

@@ -63,7 +63,7 @@ from saiten_server.stats.observations import (
 from saiten_server.stats.phrases import join_clauses, tell_count, tell_count_within
 from saiten_server.stats.resampling import (
     Clustered,
-    clip,
+    clip_interval,
     combine,
     count_freedom,
     find_quantile,
@@ -412,14 +412,14 @@ def find_mean_interval(estimate: Estimate, options: CorrectionOptions, seen: Bou
     if bounds is None or not bounds[0] < bounds[1]:
         return plain
     if not bounds[0] < found.mean < bounds[1]:
-        return plain if options.bounds is None else clip(*plain, bounds)
+        return plain if options.bounds is None else clip_interval(*plain, bounds)
     low, width = bounds[0], bounds[1] - bounds[0]
     share = find_share(found.mean, bounds)
     lower, upper = find_wilson(share, found.effective(share, width), margin / found.error)
     ends = low + width * lower, low + width * upper
     if options.bounds is None:
         return min(plain[0], ends[0]), max(plain[1], ends[1])
-    return clip(*ends, bounds)
+    return clip_interval(*ends, bounds)
 
 
 def find_level(alpha: float, clusters: int) -> float:
@@ -454,7 +454,7 @@ def find_refusal(sample: CorrectedSample, options: CorrectionOptions) -> tuple[M
     if extent[0] == extent[1]:
         needed = max(needed, 2 * n)
         return Message("all-ratings-equal", ratings=n, needed=needed), needed
-    if options.bounds is None and (apart := tell_apart(sample.scores, extent)):
+    if options.bounds is None and (apart := tell_other_scale(sample.scores, extent)):
         return apart, None
     if units < least:
         return Message("values-at-one-end", ratings=tell_count(n, "rating"), needed=needed), needed
@@ -492,7 +492,7 @@ def find_skewness(values: Floats, clusters: Integers) -> float:
     return float(np.mean(centred**3)) / spread**1.5 if spread > 1e-18 * float(np.max(means**2)) else 0.0
 
 
-def tell_apart(scores: Floats, extent: Bounds) -> Message | None:
+def tell_other_scale(scores: Floats, extent: Bounds) -> Message | None:
     """That the scores' scale seems to be another than the ratings', of which only the values tell."""
     low, high = float(scores.min()), float(scores.max())
     slack = MOST_OVERSHOOT * (extent[1] - extent[0])
@@ -656,7 +656,7 @@ def differ(baseline: Estimate, candidate: Estimate, options: CorrectionOptions) 
             correlation = float(np.clip(covariance / (ours.error * theirs.error), -1, 1))
             low, high = combine((ours, theirs), bounds, (quantile, quantile), correlation)
         width = bounds[1] - bounds[0]
-        low, high = clip(low, high, (-width, width))
+        low, high = clip_interval(low, high, (-width, width))
     return Differing(difference, error, freedom, (low, high), p)
 
 
@@ -865,7 +865,7 @@ def split_systems(
     column = observations.ratings.get(aspect)
     nothing = np.full(observations.units, np.nan)
     ratings = nothing if column is None else settled_means(observations, column)
-    said = None if column is None else list_said(observations, column)
+    said = None if column is None else list_individual(observations, column)
     chosen = observations.probability
     probability = nothing if chosen is None else observations.means(chosen)
     sampled = None if observations.sampled is None else observations.means(observations.sampled)
@@ -890,11 +890,11 @@ def split_systems(
             weights = counted if weights is None else weights * counted
         own_said = None if said is None else said.within(here)
         sample = CorrectedSample(scores[here], ratings[here], cluster[here], weights, own_said, counted)
-        found[name] = sample, int(np.sum(own & rated & ~judged)), pick(shares, rated, here)
+        found[name] = sample, int(np.sum(own & rated & ~judged)), pick_shares(shares, rated, here)
     return found
 
 
-def list_said(observations: Observations, column: Floats) -> IndividualRatings | None:
+def list_individual(observations: Observations, column: Floats) -> IndividualRatings | None:
     """The ratings of the column one by one, by unit; None where no rater is named."""
     rows = np.flatnonzero(~np.isnan(column))
     if not np.any(observations.rater[rows] >= 0):
@@ -917,7 +917,7 @@ def share_by_level(observations: Observations, column: Floats, rated: Mask) -> d
     return {lvl: average_groups((column[rows] == lvl).astype(np.float64), place, units) for lvl in list_levels(column)}
 
 
-def pick(shares: Mapping[float, Floats], rated: Mask, here: Mask) -> dict[float, Floats]:
+def pick_shares(shares: Mapping[float, Floats], rated: Mask, here: Mask) -> dict[float, Floats]:
     """The shares of the rated units that are here."""
     return {level: share[here[rated]] for level, share in shares.items()}
 

@@ -31,7 +31,12 @@ from saiten_server.core.reports import (
 )
 from saiten_server.core.validation import clip
 from saiten_server.stats.agreement import FEW_RATERS, NamedRatings, compare_raters, named_ratings, tabulate_pairs
-from saiten_server.stats.correlation_intervals import COEFFICIENTS, CorrelationEstimate, estimate, estimate_within
+from saiten_server.stats.correlation_intervals import (
+    COEFFICIENTS,
+    CorrelationEstimate,
+    estimate_coefficient,
+    estimate_within,
+)
 from saiten_server.stats.observations import (
     Floats,
     Integers,
@@ -250,7 +255,9 @@ def correlations(x: Floats, y: Floats) -> tuple[dict[str, Any], dict[str, Messag
 def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, Any]) -> dict[str, CorrelationEstimate]:
     """The coefficients of two columns of shape (n,) that have a figure, with what their intervals are computed from."""
     return {
-        name: estimate(name, x, y, cluster, figures[name]) for name in COEFFICIENTS if figures.get(name) is not None
+        name: estimate_coefficient(name, x, y, cluster, figures[name])
+        for name in COEFFICIENTS
+        if figures.get(name) is not None
     }
 
 

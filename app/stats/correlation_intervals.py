@@ -309,7 +309,9 @@ def count_alike(moves: Floats) -> float:
     return max(2.0, 2 / uneven) if uneven > 2 / LARGE else LARGE
 
 
-def estimate(kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: float) -> CorrelationEstimate:
+def estimate_coefficient(
+    kind: Coefficient, x: Floats, y: Floats, cluster: Integers, value: float
+) -> CorrelationEstimate:
     """The coefficient, which is `value`, of two columns that vary; shapes (n,)."""
     whole = np.zeros(len(x), dtype=np.int64)
     if kind == "pearson":

@@ -182,8 +182,8 @@ NEGLIGIBLE = 1e-9
 """A correlation that is better by no more than this is not better: of equals, the smallest weight is chosen."""
 
 BLEND_RESAMPLES = 500
-DRAWS = 2_000_000
-MOST_ITEMS = 100_000
+MOST_DRAWN_VALUES = 2_000_000
+MOST_RESAMPLED_ITEMS = 100_000
 """Each is resampled with every weight; of more, contexts are drawn."""
 
 FEWEST_RESAMPLES = 100
@@ -195,8 +195,9 @@ def fit_blend(
     """The weight that correlates best with the aspect's ratings, its scores being c and the similarity b.
 
     b̄ moves all values alike, and no correlation. What systems answered to the items of one dialogue is of one fold, and
-    is drawn together. `folds` is at least 2. Of more than MOST_ITEMS items some clusters are drawn, and a note says so.
-    Raises UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one cluster is too large.
+    is drawn together. `folds` is at least 2. Of more than MOST_RESAMPLED_ITEMS items some clusters are drawn, and a
+    note says so. Raises UnknownAspect where the aspect has no ratings or no scores, InvalidRequest where one cluster is
+    too large.
     """
     refuse_uneven(observations)
     c, b, y = columns_of(observations, aspect)
@@ -208,13 +209,15 @@ def fit_blend(
     thinned = Message("fitted-on-some", items=kept, of=held)
     c, b, y = c[units], b[units], y[units]
     cluster = number_first(observations.unit_cluster[units])
-    parts = [part for part in split(cluster, folds, seed) if len(part) >= FEWEST_CORRELATED and np.ptp(y[part]) > 0]
+    parts = [
+        part for part in split_folds(cluster, folds, seed) if len(part) >= FEWEST_CORRELATED and np.ptp(y[part]) > 0
+    ]
     correlate = STATISTICS[statistic]
     curves = np.array([[correlate(c[part] + weight * b[part], y[part]) for weight in WEIGHTS] for part in parts])
     curves = curves.reshape(len(parts), len(WEIGHTS))
     undefined: dict[str, Message] = {}
     reason = hindrance(c, b, parts)
-    resamples = 0 if reason else max(FEWEST_RESAMPLES, min(BLEND_RESAMPLES, DRAWS // len(y)))
+    resamples = 0 if reason else max(FEWEST_RESAMPLES, min(BLEND_RESAMPLES, MOST_DRAWN_VALUES // len(y)))
     if reason:
         undefined |= dict.fromkeys(("weight", "interval", "correlation"), reason)
     interval: tuple[float, float] | Message | None = None
@@ -276,20 +279,20 @@ def columns_of(observations: Observations, aspect: str) -> tuple[Floats, Floats,
 
 
 def thin(units: Integers, cluster: Integers, seed: int) -> Integers:
-    """The units of whole clusters, drawn by the seed, as many as MOST_ITEMS has room for; all where it has for all.
-    `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large."""
-    if len(units) <= MOST_ITEMS:
+    """The units of whole clusters, drawn by the seed, as many as MOST_RESAMPLED_ITEMS has room for; all where it has
+    for all. `cluster`, of shape (n,), is each unit's. Raises InvalidRequest where one cluster alone is too large."""
+    if len(units) <= MOST_RESAMPLED_ITEMS:
         return units
     held = np.bincount(cluster)
-    if held.max() > MOST_ITEMS:
-        raise InvalidRequest(Message("answers-most", count=held.max(), maximum=MOST_ITEMS))
+    if held.max() > MOST_RESAMPLED_ITEMS:
+        raise InvalidRequest(Message("answers-most", count=held.max(), maximum=MOST_RESAMPLED_ITEMS))
     drawn = np.random.default_rng((seed, len(held))).permutation(len(held))
     chosen = np.zeros(len(held), dtype=bool)
-    chosen[drawn[np.cumsum(held[drawn]) <= MOST_ITEMS]] = True
+    chosen[drawn[np.cumsum(held[drawn]) <= MOST_RESAMPLED_ITEMS]] = True
     return units[chosen[cluster]]
 
 
-def split(cluster: Integers, folds: int, seed: int) -> list[Integers]:
+def split_folds(cluster: Integers, folds: int, seed: int) -> list[Integers]:
     """The items' numbers in as many parts as there are folds, by chance. `cluster`, of shape (n,), is each item's: the
     parts have whole clusters, and their numbers differ by 1 at most."""
     shuffled = np.random.default_rng(seed).permutation(resampling.count_clusters(cluster))

@@ -37,7 +37,7 @@ from saiten_server.stats.observations import NO_RATER, Floats, NumberColumn, Obs
 from saiten_server.stats.record_columns import (
     ITEM_NUMBERS,
     NAME_FIELDS,
-    Given,
+    GivenScores,
     RecordColumns,
     RecordField,
     columns_of_cells,
@@ -54,10 +54,10 @@ Read = TypeVar("Read")
 NUMBER_TYPES = {float, int}
 PLAIN_FIELDS = {*NAME_FIELDS, *ITEM_NUMBERS}
 
-MOST_LINE = 2**20
+MOST_LINE_BYTES = 2**20
 """Bytes of a line, that is of one record."""
 
-LONG_LINE = Message("line-bytes-most", most=MOST_LINE)
+LONG_LINE = Message("line-bytes-most", most=MOST_LINE_BYTES)
 ONE_BY_ONE = Message("read-one-by-one")
 
 MOST_LABELS = 10_000
@@ -359,7 +359,7 @@ class ObservationReader(RecordReader[Observations]):
         if what is not None:
             raise InvalidLines([*self._faults, (line, what)], self._total + 1, self.noun)
 
-    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> list[tuple[int, Given]]:
+    def _ratings_of(self, record: dict[str, Any], has_more: bool) -> list[tuple[int, GivenScores]]:
         """The rater's number with the ratings; nothing where labels stand in their place. A record without ratings says
         something only where it `has_more`: scores or a similarity. Ratings that are empty are the same as ratings that
         are all null."""
@@ -382,7 +382,7 @@ class ObservationReader(RecordReader[Observations]):
         self._check(ratings, self._ratings, self._scales)
         return [(rater, ratings)]
 
-    def _labels_of(self, record: dict[str, Any], values: Mapping[str, float]) -> Iterator[tuple[int, Given]]:
+    def _labels_of(self, record: dict[str, Any], values: Mapping[str, float]) -> Iterator[tuple[int, GivenScores]]:
         """Rater and rating of each letter; the rater is named by the letter's position."""
         if "labels" not in record:
             return
@@ -396,7 +396,7 @@ class ObservationReader(RecordReader[Observations]):
             self._check(rating, self._ratings, self._scales)
             yield self._known["rater"][str(position)], rating
 
-    def _scores_of(self, record: dict[str, Any]) -> Given:
+    def _scores_of(self, record: dict[str, Any]) -> GivenScores:
         scores = record.get(self.scores_field)
         if scores is None:
             return {}
@@ -512,7 +512,7 @@ def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read]) -> Read:
     """What the reader makes of lines of JSON, one record each; blank lines are passed over, but counted. Raises
     InvalidLines."""
     first = 1
-    for batch in split(lines):
+    for batch in split_lines(lines):
         numbers = range(first, first + len(batch))
         first += len(batch)
         records = read_quickly(batch)
@@ -522,17 +522,17 @@ def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read]) -> Read:
     return reader.finish()
 
 
-def split(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def split_lines(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     """The lines, some at a time: fewer where they are long."""
     left, wanted = iter(lines), ROWS_AT_ONCE
     while batch := [*islice(left, wanted)]:
         yield batch
-        wanted = min(ROWS_AT_ONCE, 1 + MOST_LINE // max(map(len, batch), default=1))
+        wanted = min(ROWS_AT_ONCE, 1 + MOST_LINE_BYTES // max(map(len, batch), default=1))
 
 
 def add_line(line: bytes, number: int, reader: RecordReader[Any]) -> None:
     """Takes a line, or notes why it cannot; a strict reading words every fault. Raises InvalidLines."""
-    if len(line) > MOST_LINE:
+    if len(line) > MOST_LINE_BYTES:
         reader.refuse(number, LONG_LINE)
         return
     for record in read_quickly([line]) or ():
@@ -548,7 +548,7 @@ def add_line(line: bytes, number: int, reader: RecordReader[Any]) -> None:
 
 def read_quickly(lines: Sequence[bytes]) -> list[Any] | None:
     """The records of lines that have nothing unusual, in a fifth of the time of a strict reading; None for others."""
-    if max(map(len, lines)) > MOST_LINE:
+    if max(map(len, lines)) > MOST_LINE_BYTES:
         return None
     try:
         records = [from_json(line, allow_inf_nan=False) for line in lines]
@@ -642,7 +642,7 @@ def decode_lines(lines: Iterable[bytes], broken: list[tuple[int, Message]]) -> I
     """The lines as text, up to the first that is too long or not UTF-8, since none after it will be either; what is
     wrong with it is added to `broken`."""
     for number, line in enumerate(lines, start=1):
-        if len(line) > MOST_LINE:
+        if len(line) > MOST_LINE_BYTES:
             broken.append((number, LONG_LINE))
             return
         try:

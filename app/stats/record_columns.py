@@ -22,7 +22,7 @@ from saiten_server.stats.observations import Floats
 RecordField = tuple[str, str | None]
 """The field of a record that a number stands in, and the aspect in it where the field has aspects."""
 
-Given = Mapping[str, float | None]
+GivenScores = Mapping[str, float | None]
 
 NAME_FIELDS = ("system", "item", "rater", "dialogue")
 ITEM_NUMBERS = ("similarity", "probability")
@@ -108,7 +108,9 @@ def list_objects(records: Sequence[dict[str, Any]], field: str) -> list[dict[str
     return [own or NO_MEMBERS for own in found]
 
 
-def list_numbers(objects: Sequence[Given], field: str, lines: Sequence[int], most: int) -> dict[RecordField, Numbers]:
+def list_numbers(
+    objects: Sequence[GivenScores], field: str, lines: Sequence[int], most: int
+) -> dict[RecordField, Numbers]:
     """The numbers of objects by aspect; raises Unfit, and for more aspects than `most` before any is looked up."""
     found = dict[RecordField, Numbers]()
     aspects = dict.fromkeys(chain.from_iterable(objects))

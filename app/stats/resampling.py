@@ -153,7 +153,9 @@ def estimate_mean(
     low, width = bounds[0], bounds[1] - bounds[0]
     share = find_share(found.mean, bounds)
     lower, upper = find_wilson(share, found.effective(share, width), quantile)
-    return IntervalEstimate(found.mean, clip(low + width * lower, low + width * upper, bounds), found.clusters, None)
+    return IntervalEstimate(
+        found.mean, clip_interval(low + width * lower, low + width * upper, bounds), found.clusters, None
+    )
 
 
 RARE = 20
@@ -189,7 +191,7 @@ def estimate_rate(
         low, high = min(low, reached), max(high, reached)
     if low == high:
         return found
-    return IntervalEstimate(found.mean, clip(low, high, bounds), found.clusters, None)
+    return IntervalEstimate(found.mean, clip_interval(low, high, bounds), found.clusters, None)
 
 
 def find_share(mean: float, bounds: tuple[float, float]) -> float:
@@ -207,7 +209,7 @@ def find_wilson(share: float, effective: float, quantile: float) -> tuple[float,
     return max(0.0, middle - margin), min(1.0, middle + margin)
 
 
-def clip(low: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
+def clip_interval(low: float, high: float, bounds: tuple[float, float]) -> tuple[float, float]:
     """The interval without what rounding adds to the scale; −0 is 0."""
     return max(low, bounds[0]) + 0.0, min(high, bounds[1]) + 0.0
 
@@ -239,7 +241,7 @@ def estimate_paired(
         low = min(low, found.mean - quantile * found.error)
     if not rises.any():
         high = max(high, found.mean + quantile * found.error)
-    return IntervalEstimate(found.mean, clip(low, high, (-width, width)), found.clusters, None)
+    return IntervalEstimate(found.mean, clip_interval(low, high, (-width, width)), found.clusters, None)
 
 
 def estimate_unpaired(
@@ -258,7 +260,7 @@ def estimate_unpaired(
     # If one side does not vary, the interval is at least the t interval.
     low, high = ends if baseline.error and candidate.error else (min(low, ends[0]), max(high, ends[1]))
     width = bounds[1] - bounds[0]
-    return IntervalEstimate(difference, clip(low, high, (-width, width)), clusters, None)
+    return IntervalEstimate(difference, clip_interval(low, high, (-width, width)), clusters, None)
 
 
 def combine(

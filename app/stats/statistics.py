@@ -199,7 +199,7 @@ EXACT_BELOW = 9
 SUM_ROUNDING = 2.0**-42
 """Sums that differ by less, relative to what went into them, are equal but for rounding."""
 
-CELLS = 2_000_000
+COUNTS_AT_ONCE = 2_000_000
 """How many counts, systems × distinct values, are in memory at once."""
 
 SPARSE_ABOVE = 32
@@ -279,7 +279,7 @@ def compare_systems(values: Floats, system: Integers, systems: int) -> PairTests
     return PairTests(n=n, u=u, p=p)
 
 
-def count_wins(values: Floats, system: Integers, systems: int, *, cells: int = CELLS) -> tuple[Floats, Floats]:
+def count_wins(values: Floats, system: Integers, systems: int, *, cells: int = COUNTS_AT_ONCE) -> tuple[Floats, Floats]:
     """U, and Σ t³ − t over the values that t items of the two systems share; both of shape (systems, systems). Off the
     diagonal, that is: on it the ties are not a system's with itself. About `cells` counts are held at a time."""
     from scipy.sparse import csr_array

@@ -63,7 +63,7 @@ class SystemSentence:
     before: str  # What the user said since the last system turn
 
 
-def number_of(match: re.Match[str]) -> int | None:
+def number_in(match: re.Match[str]) -> int | None:
     """The number of a match's first group that is there."""
     return read_written_number(next(filter(None, match.groups()), ""))
 
@@ -324,7 +324,7 @@ class FactBook:
         asked = patterns["asks_age"].search(said.before)
         for slot, width in (("age", 0), ("decade", 9)):
             for match in patterns[slot].finditer(text):
-                number = number_of(match)
+                number = number_in(match)
                 topic = re.search(
                     r"([^、。\s]{1,12}?)[はも은는](?=[、\s]|[^、。]{0,12}$)"
                     if self.language == "ja"

@@ -55,13 +55,13 @@ def find_faults(conversation: Conversation, language: str | None = None) -> tupl
     None takes it from the conversation; any other has no rules. The same for any names of the speakers, and cutting
     later turns leaves the findings of earlier ones. Thread-safe. The first `LONGEST_TURN` code points of each turn are
     read."""
-    language = language or language_of(conversation)
+    language = language or language_spoken(conversation)
     if language not in FEWEST_LETTERS:
         return ()
     return tuple(FaultSearch(language, conversation).findings())
 
 
-def language_of(conversation: Conversation) -> str | None:
+def language_spoken(conversation: Conversation) -> str | None:
     """The language of most of the first three turns that are in Japanese or Korean; of two, the system's."""
     found: list[tuple[str, str]] = []
     for turn in conversation.turns:

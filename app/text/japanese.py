@@ -19,7 +19,7 @@ from saiten_server.core.speech import Misuse, Register, Sign, combine_signs
 from saiten_server.text.passages import Sentence, open_passage, split_sentences, words_of
 
 FIELDS_READ = 8  # Fields of a token that are read, from the first; UniDic has 26
-MOST_WORDS = 4096  # Tokens that are remembered, in about 3 MB
+REMEMBERED_TOKENS = 4096  # Tokens that are remembered, in about 3 MB
 # One line per token: its surface, its fields and, where the dictionary does not have it, a mark
 LINES = r'-O "" -F "%m\\t%H\\n" -U "%m\\t%H\\t?\\n" -E ""'
 
@@ -63,7 +63,7 @@ class JapaneseTagger:
         return [node.surface for node in self._tagger(text) if not node.surface.isspace()]
 
 
-@lru_cache(maxsize=MOST_WORDS)
+@lru_cache(maxsize=REMEMBERED_TOKENS)
 def read_token(line: str) -> JapaneseToken:
     """The token of a line. Few words make up most of any text."""
     surface, fields, *unknown = line.split("\t")
@@ -96,7 +96,7 @@ DIALECT = re.compile(
     r"|けえ|ばい|と[るっ]?と|(?<![めむ])っちゃ|(?<!い)やな|やわ|やけど|しょや|ずら|[るうくすつむぶぐ]さー?)[よねなでわ]?$"
 )
 # Polite although the dictionary does not say so: formulas with なさい (a plain order elsewhere), and Kyoto's どす
-FORMULA = re.compile(
+POLITE_FORMULA = re.compile(
     r"(?:(?:ごめん|御免|おやすみ|お休み|おかえり|お帰り)なさい[ねま]?|(?:どす|[して]おす)[えねなかあ]*)$"
 )
 
@@ -129,7 +129,7 @@ def read_end(words: Sequence[JapaneseToken], *, trails_off: bool, asks: bool) ->
     if not words:
         return None
     text = "".join(word.surface for word in words)
-    if FORMULA.search(text):
+    if POLITE_FORMULA.search(text):
         return Sign.POLITE
     place = len(words) - 1
     while place >= 0 and is_passed_over(words, place):

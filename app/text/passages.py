@@ -43,7 +43,7 @@ INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-WIDE = re.compile("[０-９Ａ-Ｚａ-ｚ]")
+FULL_WIDTH = re.compile("[０-９Ａ-Ｚａ-ｚ]")
 
 
 def as_seen(text: str) -> str:
@@ -51,7 +51,9 @@ def as_seen(text: str) -> str:
     without invisible characters."""
     if text.isascii():
         return text
-    return WIDE.sub(lambda wide: chr(ord(wide[0]) - 0xFEE0), unicodedata.normalize("NFC", INVISIBLE.sub("", text)))
+    return FULL_WIDTH.sub(
+        lambda wide: chr(ord(wide[0]) - 0xFEE0), unicodedata.normalize("NFC", INVISIBLE.sub("", text))
+    )
 
 
 def words_of(text: str) -> frozenset[str]:

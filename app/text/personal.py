@@ -31,8 +31,8 @@ SEPARATORS = (
     | dict.fromkeys(map(ord, "\t\xa0\xad\u2002\u2003\u2009\u200b\u200c\u200d\u202f\u2060\ufeff"), " ")
 )
 
-LABEL = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
-HOST = rf"(?:[{LABEL}](?:[{LABEL}-]{{0,61}}[{LABEL}])?\.){{1,8}}[A-Za-z]{{2,24}}"
+HOST_CHARACTERS = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
+HOST = rf"(?:[{HOST_CHARACTERS}](?:[{HOST_CHARACTERS}-]{{0,61}}[{HOST_CHARACTERS}])?\.){{1,8}}[A-Za-z]{{2,24}}"
 AT = r"(?: ?@ ?| ?[(\[]at[)\]] ?)"
 EMAIL = re.compile(
     rf"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-][A-Za-z0-9._%+'-]{{0,63}}{AT}{HOST}(?![A-Za-z0-9])", re.ASCII
@@ -154,7 +154,7 @@ def hide_personal(text: str, kinds: Collection[str]) -> str:
     return cover_personal(text, kinds).text if kinds else text
 
 
-def narrow(text: str) -> str:
+def narrow_forms(text: str) -> str:
     """The text with ASCII in place of full-width forms, dashes, dots and blanks, of the same length."""
     return text.translate(NARROW | SEPARATORS)
 
@@ -169,7 +169,7 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
 
 def find_phones(text: str) -> Iterator[tuple[int, int]]:
     """The places of telephone numbers of Japan and Korea, and of others with a country code."""
-    plain = narrow(text)
+    plain = narrow_forms(text)
     for found in PHONES.finditer(plain):
         digits = re.sub(r"\D", "", found[0])
         is_book = BOOK.search(plain[max(0, found.start() - 10) : found.start()]) is not None
@@ -186,7 +186,7 @@ def is_phone(digits: str, *, international: bool) -> bool:
 
 def find_numbers(text: str) -> Iterator[tuple[int, int]]:
     """The places of cards, My Numbers and 주민등록번호, in order."""
-    plain = narrow(text)
+    plain = narrow_forms(text)
     found = [one.span() for one in RESIDENT.finditer(plain) if is_resident(one[1] + one[3], written=bool(one[2]))]
     found += [one.span() for one in CARD.finditer(plain) if is_card(re.sub(r"\D", "", one[0]))]
     found += [

@@ -22,7 +22,7 @@ from saiten_server.text.korean import read_korean, read_korean_level, read_korea
 from saiten_server.text.recent import RecentResults, digest_of
 from saiten_server.text.scripts import LanguageReading, name_language, read_scripts
 
-MOST_UTTERANCES = 8  # Latest own utterances that the response is compared with
+MOST_OWN_UTTERANCES = 8  # Latest own utterances that the response is compared with
 WHOLLY = 0.95  # Share of a language from which on it says nothing more
 
 
@@ -55,7 +55,7 @@ class SpeechChecks:
         return (*self._check_register(dialogue, language), *misused)
 
     def _check_register(self, dialogue: Dialogue, language: str) -> tuple[Warned, ...]:
-        if language == "en" or not (earlier := own_utterances(dialogue, MOST_UTTERANCES)):
+        if language == "en" or not (earlier := own_utterances(dialogue, MOST_OWN_UTTERANCES)):
             return ()
         now = read_register(dialogue.response, language, self._japanese)
         if now is Register.NONE:

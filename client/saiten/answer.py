@@ -29,9 +29,9 @@ class Answer(BaseModel):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from saiten.notebook import render
+        from saiten.notebook import render_answer
 
-        return render(self)
+        return render_answer(self)
 
 
 class Report(Answer):

@@ -36,7 +36,7 @@ FIRST_PAUSE_SECONDS = 0.5
 MOST_REPLY_BYTES = 1 << 20
 """A longer reply is not read to its end."""
 
-MOST_CHARACTERS = 8000
+MOST_REPLY_CHARACTERS = 8000
 """What the service takes for a response."""
 
 BOT_STOP_SECONDS = 2.0
@@ -169,11 +169,11 @@ def find_reply(body: bytes, path: str, advice: str = "") -> str:
         raise BotFailed("reply-invalid", tell("the reply is not UTF-8 (byte {at})", at=error.start)) from None
     except (ValueError, RecursionError):
         html = body.lstrip()[:1] == b"<"
-        told = tell("the reply is not JSON: {body}", body=quote(body)) + advice
-        told = tell("the reply is HTML: {body}", body=quote(body)) if html else told
+        told = tell("the reply is not JSON: {body}", body=quote_body(body)) + advice
+        told = tell("the reply is HTML: {body}", body=quote_body(body)) if html else told
         raise BotFailed("reply-invalid", told) from None
     if isinstance(value, str):
-        return check_text(value)
+        return check_reply(value)
     for key in path.split("."):
         if isinstance(value, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(value):
             value = value[int(key[:9])]
@@ -188,10 +188,10 @@ def find_reply(body: bytes, path: str, advice: str = "") -> str:
     if not isinstance(value, str):
         code = "reply-empty" if value is None else "reply-invalid"
         raise BotFailed(code, tell("{path!r} of the reply is not a text", path=path))
-    return check_text(value)
+    return check_reply(value)
 
 
-def check_text(text: str) -> str:
+def check_reply(text: str) -> str:
     """The text, which the service takes for a response, with plain line ends; raises BotFailed."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if found := REFUSED_CHARACTERS.search(text):
@@ -199,19 +199,19 @@ def check_text(text: str) -> str:
         raise BotFailed("reply-invalid", tell("the reply holds a character that is no text ({name})", name=character))
     if BLANK.fullmatch(text):
         raise BotFailed("reply-empty", tell("the reply is empty"))
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_REPLY_CHARACTERS:
         raise BotFailed(
             "reply-too-long",
             tell(
                 "the reply has {count:,} characters; at most {maximum:,} are scored",
                 count=len(text),
-                maximum=MOST_CHARACTERS,
+                maximum=MOST_REPLY_CHARACTERS,
             ),
         )
     return text
 
 
-def quote(body: bytes) -> str:
+def quote_body(body: bytes) -> str:
     """The beginning of a reply, on one line."""
     return repr(" ".join(body[:240].decode("utf-8", "replace").split())[:60])
 
@@ -302,10 +302,10 @@ class HttpBot:
         status = response.status_code
         if status != httpx.codes.OK and not (200 <= status < 300):
             pause = wished_pause(response) if status in PASSING else None
-            told = tell("the bot answered {status}: {body}", status=status, body=quote(received))
+            told = tell("the bot answered {status}: {body}", status=status, body=quote_body(received))
             raise BotFailed(f"status-{status}", told, pause=pause)
         if response.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/plain":
-            return BotReply(check_text(decode(received)), latency_ms)
+            return BotReply(check_reply(decode_reply(received)), latency_ms)
         return BotReply(find_reply(received, self._reply), latency_ms)
 
 
@@ -321,7 +321,7 @@ async def read_body(response: httpx.Response) -> bytes:
     return bytes(received)
 
 
-def decode(body: bytes) -> str:
+def decode_reply(body: bytes) -> str:
     """The text of UTF-8; raises BotFailed."""
     try:
         return body.decode("utf-8-sig")  # .NET begins texts with a byte order mark
@@ -411,7 +411,7 @@ class ProcessBot:
         latency_ms = 1000 * (time.perf_counter() - begun)
         before, process.last_id = process.last_id, turn.id
         if self._plain:
-            return BotReply(check_text(decode(line)), latency_ms)
+            return BotReply(check_reply(decode_reply(line)), latency_ms)
         if before and before != turn.id and id_of(line) == before:
             raise BotFailed(
                 "reply-of-another",

@@ -135,7 +135,7 @@ class Connection:
 
     async def rubrics(self) -> list[Object]:
         """Every rubric in its newest version."""
-        return read_list(read_object(await self.request("GET", "/v1/rubrics")), "rubrics")
+        return read_objects(read_object(await self.request("GET", "/v1/rubrics")), "rubrics")
 
     async def rubric(self, name: str) -> Object:
         """The rubric `id` or `id@version`."""
@@ -169,7 +169,7 @@ class Connection:
 
     async def batches(self, **query: str) -> list[Object]:
         """The newest batches that have these properties: `name`, `rubric`, `status`, `limit`."""
-        return read_list(read_object(await self.request("GET", "/v1/batches", params=query)), "items")
+        return read_objects(read_object(await self.request("GET", "/v1/batches", params=query)), "items")
 
     async def wait(self, batch_id: str, *, progress: Callable[[Object], None] = lambda _: None) -> Object:
         """The batch once it is completed, paused or cancelled. `progress` is called with each state of it."""
@@ -437,7 +437,7 @@ def write_line(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 
-def read_list(answer: Object, name: str) -> list[Object]:
+def read_objects(answer: Object, name: str) -> list[Object]:
     """The objects in the list `name` of an answer."""
     found = answer.get(name)
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):

@@ -43,10 +43,10 @@ def prepare(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_json(value: Any) -> bytes:
     """The value as UTF-8 JSON. Models are written with the fields that were set."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=write_value).encode()
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=encode_value).encode()
 
 
-def write_value(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
     """What stands for a value that JSON does not know. Raises TypeError."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_unset=True)

@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from saiten.core.figures import write_figure
 
 MOST_ROWS = 30
-MOST_CHARACTERS = 200
+MOST_CELL_CHARACTERS = 200
 
-Row = Sequence[str | None]
+TableRow = Sequence[str | None]
 
 
-def render(answer: BaseModel) -> str:
+def render_answer(answer: BaseModel) -> str:
     """The answer's own values, and a table for each of the collections in it, also those of an answer within it."""
     own = [(name, cell) for name, value in answer if (cell := write_cell(value)) is not None]
     tables = [render_table(type(answer).__name__, (), own)]
@@ -49,7 +49,7 @@ def list_parts(value: object) -> list[tuple[str, Any]]:
     return []
 
 
-def render_table(caption: str, heads: Sequence[str], rows: Sequence[Row]) -> str:
+def render_table(caption: str, heads: Sequence[str], rows: Sequence[TableRow]) -> str:
     """The rows, of each of which the first cell is its head."""
     lines = [render_row("th", heads)] if heads else []
     lines += [render_row("td", row) for row in rows[:MOST_ROWS]]
@@ -58,7 +58,7 @@ def render_table(caption: str, heads: Sequence[str], rows: Sequence[Row]) -> str
     return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
 
 
-def render_row(tag: str, row: Row) -> str:
+def render_row(tag: str, row: TableRow) -> str:
     """The first cell is a head; the others are of this tag."""
     first, *others = (escape(cell or "") for cell in row)
     return f"<tr><th>{first}</th>{''.join(f'<{tag}>{cell}</{tag}>' for cell in others)}</tr>"
@@ -70,7 +70,7 @@ def write_cell(value: Any) -> str | None:
         return write_figure(value)
     if isinstance(value, str | int | datetime):
         text = str(value)
-        return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+        return text if len(text) <= MOST_CELL_CHARACTERS else f"{text[: MOST_CELL_CHARACTERS - 1]}…"
     if isinstance(value, tuple) and 0 < len(value) <= 4 and all(isinstance(one, int | float) for one in value):
         return f"[{', '.join(map(str, map(write_cell, value)))}]"
     return None

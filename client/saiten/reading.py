@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from saiten.core.errors import AnswerInvalid
-from saiten.core.faults import describe
+from saiten.core.faults import describe_fault
 from saiten.core.language import say, tell
 
 M = TypeVar("M", bound=BaseModel)
@@ -45,6 +45,6 @@ def misfit(error: ValidationError) -> AnswerInvalid:
         tell(
             "the service's answer is not understood ({place}: {fault}); is it of this client's version?",
             place=place,
-            fault=say(describe(fault)),
+            fault=say(describe_fault(fault)),
         )
     )

@@ -15,7 +15,7 @@ from saiten.core.language import tell
 APPLICATION = 0x5361_6974
 """Marks the file as this cache (`PRAGMA application_id`)."""
 
-BUSY_SECONDS = 30.0
+LOCKED_SECONDS = 30.0
 ASKED_AT_ONCE = 500
 
 
@@ -37,7 +37,7 @@ class ReplyCache:
         if not Path(path).absolute().parent.is_dir():
             raise CacheUnusable("--cache " + tell("{path}: there is no such folder", path=path))
         try:
-            self._file = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
+            self._file = sqlite3.connect(path, timeout=LOCKED_SECONDS, check_same_thread=False, isolation_level=None)
             self._open()
         except sqlite3.Error as error:
             raise self._failure(error) from None
@@ -92,6 +92,6 @@ class ReplyCache:
             self._file.close()
 
 
-def digest_of(bot: Bot, turn: BotTurn) -> bytes:
+def digest_turn(bot: Bot, turn: BotTurn) -> bytes:
     """What a reply is kept under: the bot's name, and all that it is sent."""
     return sha256(bot.name.encode("utf-8", "replace") + b"\0" + bot.payload(turn)).digest()

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from saiten.bots import Bot, BotFailed, BotTurn, check_text, decode, quote, read_body
+from saiten.bots import Bot, BotFailed, BotTurn, check_reply, decode_reply, quote_body, read_body
 from saiten.connection import wished_pause
 from saiten.core.errors import SaitenError
 from saiten.core.language import tell
@@ -181,7 +181,7 @@ class ModelUser:
                 await self._sleep(max(failure.pause, FIRST_PAUSE_SECONDS * 2**attempt))
                 attempt += 1
         try:
-            return check_text(said.strip())
+            return check_reply(said.strip())
         except BotFailed as failure:  # a model may refuse to play one person, or to answer one turn
             raise BotFailed(failure.code, tell("--user: {why}", why=failure.detail)) from None
 
@@ -225,12 +225,14 @@ class ModelUser:
             return await self._ask(messages, seed)
         if not response.is_success:
             pause = wished_pause(response) if response.status_code in PASSING else None
-            told = tell("the model answered {status}: {body}", status=response.status_code, body=quote(received))
+            told = tell("the model answered {status}: {body}", status=response.status_code, body=quote_body(received))
             raise BotFailed(f"status-{response.status_code}", told, pause=pause)
         try:
-            content = json.loads(decode(received))["choices"][0]["message"]["content"]
+            content = json.loads(decode_reply(received))["choices"][0]["message"]["content"]
         except (ValueError, RecursionError, LookupError, TypeError):
-            raise BotFailed("reply-invalid", tell("the reply holds no message: {body}", body=quote(received))) from None
+            raise BotFailed(
+                "reply-invalid", tell("the reply holds no message: {body}", body=quote_body(received))
+            ) from None
         return content if isinstance(content, str) else ""
 
 

@@ -41,9 +41,9 @@ def assert_no_regression(
         signature=" ".join(report.signatures),
     )
     if report.verdict == "fail":
-        pytest.fail(tell(report), pytrace=False)
+        pytest.fail(tell_verdict(report), pytrace=False)
     if report.verdict == "inconclusive":
-        pytest.skip(tell(report))
+        pytest.skip(tell_verdict(report))
     return report
 
 
@@ -83,7 +83,7 @@ def assert_rating(
     return result
 
 
-def tell(report: GateReport) -> str:
+def tell_verdict(report: GateReport) -> str:
     """The verdict, and each reason that is not a pass; all of them where every one is."""
     decisive = [reason for reason in report.reasons if reason.verdict != "pass"] or report.reasons
     return "\n".join(

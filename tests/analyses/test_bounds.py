@@ -129,7 +129,7 @@ def test_reading_stops_where_so_much_does_not_fit():
 
 @pytest.mark.parametrize("form", [read_ndjson, read_csv])
 def test_a_line_is_one_record_and_no_file(form, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_LINE", 40)
+    monkeypatch.setattr(reading, "MOST_LINE_BYTES", 40)
     good = {read_ndjson: b'{"item":"1","ratings":{"a":1}}\n', read_csv: b"item,a\n1,2\n"}[form]
     assert form(BytesIO(good), ObservationReader()).n == 1
     with pytest.raises(InvalidLines, match="has more than 1,048,576 bytes"):
@@ -163,20 +163,20 @@ class TestBlend:
         return observe_columns({"a": c + 5 * b + noise}, {"a": c}, b)
 
     def test_of_very_many_items_whole_contexts_are_drawn_and_a_note_says_so(self, monkeypatch):
-        monkeypatch.setattr(fitting, "MOST_ITEMS", 40)
+        monkeypatch.setattr(fitting, "MOST_RESAMPLED_ITEMS", 40)
         found = fit_blend(self.observed(), "a", folds=2, seed=1)
         assert (found.n, found.left_out) == (40, 0)
         assert str(found.notes[0]).startswith("fitted on 40 of 60 items, in whole clusters drawn by the seed")
         assert found == fit_blend(self.observed(), "a", folds=2, seed=1)
 
     def test_contexts_stay_whole(self, monkeypatch):
-        monkeypatch.setattr(fitting, "MOST_ITEMS", 30)
+        monkeypatch.setattr(fitting, "MOST_RESAMPLED_ITEMS", 30)
         context = np.repeat(np.arange(10), 7)
         kept = thin(np.arange(70), context, 0)
         assert np.bincount(context[kept], minlength=10).tolist().count(7) == 4
         assert len(kept) == 28
 
     def test_one_context_with_more_answers_than_are_taken_is_refused(self, monkeypatch):
-        monkeypatch.setattr(fitting, "MOST_ITEMS", 5)
+        monkeypatch.setattr(fitting, "MOST_RESAMPLED_ITEMS", 5)
         with pytest.raises(InvalidRequest, match="one item or dialogue has 7 answers; at most 5"):
             thin(np.arange(7), np.zeros(7, dtype=np.int64), 0)

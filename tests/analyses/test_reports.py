@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saiten_server.analyses.reports import analyse, compute, orient, prepare
+from saiten_server.analyses.reports import analyse, compute, orient, prepare_observations
 from saiten_server.analyses.requests import REQUESTS, AnalysisRequest
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.errors import InvalidRequest
@@ -54,8 +54,8 @@ def test_without_a_rubric_more_is_better_and_nothing_is_folded() -> None:
     report: Any = analyse(ask("hierarchy"), observed, RUBRICS)
     (pair,) = report.aspects["formality"].significant
     assert (pair.better, report.best) == ("stiff", {})
-    assert prepare(ask("hierarchy"), observed, RUBRICS) is observed
-    assert prepare(ask("agreement", rubric="manners"), observed, RUBRICS) is observed
+    assert prepare_observations(ask("hierarchy"), observed, RUBRICS) is observed
+    assert prepare_observations(ask("agreement", rubric="manners"), observed, RUBRICS) is observed
 
 
 def test_folding_leaves_one_row_for_each_systems_item() -> None:
@@ -90,8 +90,8 @@ def test_means_that_are_equal_but_for_rounding_tie_after_folding() -> None:
 def test_the_prepared_observations_are_those_that_the_report_is_of(name: str) -> None:
     observed = rate({"split": (-1, 1), "stiff": (1, 1)})
     request = ask(name, values="scores")
-    prepared = prepare(request, observed, RUBRICS)
+    prepared = prepare_observations(request, observed, RUBRICS)
     assert prepared.ratings == observed.scores
     assert compute(request, prepared, RUBRICS) == analyse(request, observed, RUBRICS)
     with pytest.raises(InvalidRequest, match="no record has scores"):
-        prepare(request, observe([{"item": 1, "ratings": {"x": 1}}]), RUBRICS)
+        prepare_observations(request, observe([{"item": 1, "ratings": {"x": 1}}]), RUBRICS)

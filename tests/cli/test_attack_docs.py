@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from saiten.commands.exits import VERDICTS
+from saiten.commands.exits import VERDICT_EXITS
 from saiten_server.attacks.values import AttackItem
 from saiten_server.cli.attack import command
 from saiten_server.core.dialogue import DEFAULT_LIMITS
@@ -18,7 +18,7 @@ def test_every_option_is_named() -> None:
 
 
 def test_every_exit_code_is_told() -> None:
-    assert [f"| {code} |" in PAGE for code in (*VERDICTS.values(), 3)] == [True] * 4
+    assert [f"| {code} |" in PAGE for code in (*VERDICT_EXITS.values(), 3)] == [True] * 4
 
 
 def test_the_shown_item_is_one_and_names_every_field() -> None:

@@ -20,7 +20,7 @@ from saiten_server.cli.demo import (
 from saiten_server.core.dialogue import DEFAULT_LIMITS, Dialogue
 from saiten_server.platform.bundled import bundled_folder
 from saiten_server.runs.document import BatchReader
-from saiten_server.scoring.rubrics.files import default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import default_folder, read_rubric_file
 from saiten_server.text.faults import find_faults
 from saiten_server.text.injection.inspection import inspect_dialogue
 
@@ -109,7 +109,7 @@ def test_injections_are_told_from_other_responses(runs: list[DemoRun]) -> None:
 def test_ratings_are_of_known_items_by_three_simulated_raters_on_the_scales(
     runs: list[DemoRun], rubric: str, count: int
 ) -> None:
-    scales = {aspect.id: aspect.scale for aspect in read_rubric(default_folder() / f"{rubric}.yaml").aspects}
+    scales = {aspect.id: aspect.scale for aspect in read_rubric_file(default_folder() / f"{rubric}.yaml").aspects}
     run = named(runs, rubric, "a-102")
     given = [rating for rated in run.ratings for rating in rated.by_rater("ba_1")]
     assert {(rating.item, rating.rater) for rating in given} == {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from saiten.commands.score import read_items
+from saiten.commands.score import read_scored_items
 from saiten_server.core.batch import count_candidates
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.evaluation import EvaluationRequest
@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     ],
 )
 def test_example_is_read_whole(name: str, rubric: str, systems: list[str]) -> None:
-    items = read_items(str(EXAMPLES / name), {})
+    items = read_scored_items(str(EXAMPLES / name), {})
     requests = [validate(EvaluationRequest, item.request, DEFAULT_LIMITS) for item in items]
     assert [request.metadata["system"] for request in requests] == systems
     assert {request.rubric for request in requests} == {rubric}

@@ -129,7 +129,7 @@ def test_every_command_that_asks_a_service_is_tried_without_one() -> None:
 
 def test_gate_tells_bad_usage_from_an_inconclusive_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, "gate", "--nonsense") == exits.COULD_NOT_RUN
-    assert (exits.VERDICTS["inconclusive"], exits.UNUSABLE) == (2, 2)
+    assert (exits.VERDICT_EXITS["inconclusive"], exits.UNUSABLE) == (2, 2)
 
 
 def test_the_page_and_the_help_name_every_code() -> None:

@@ -11,7 +11,7 @@ from saiten.answers import Batch
 from saiten.commands import gating, junit, markdown
 from saiten.commands.cases import ShownGateReport
 from saiten.commands.gate_settings import GateSettings
-from saiten.commands.reasons import RunPair, describe, find_address, name_of, rank, tell_case
+from saiten.commands.reasons import RunPair, complete_answer, find_address, name_of, rank, tell_case
 from saiten.commands.runs import ResultLine, Results
 from saiten.connection import Connection
 from saiten.core.errors import ServiceRefused
@@ -62,7 +62,7 @@ async def gate(
     judge: Judge, after: Results = AFTER, before: Results | None = BEFORE, **settings: Any
 ) -> ShownGateReport:
     """The failure with its worst cases."""
-    told = await describe(cast(Connection, judge), GateSettings(**settings), dict(FAILURE), after, before)
+    told = await complete_answer(cast(Connection, judge), GateSettings(**settings), dict(FAILURE), after, before)
     return ShownGateReport.model_validate(told)
 
 
@@ -112,7 +112,7 @@ async def test_reasons_that_are_there_are_not_asked_for() -> None:
 async def test_a_pass_and_a_judge_that_moved_ask_for_nothing() -> None:
     judge = Judge()
     for answered in ({**FAILURE, "verdict": "pass"}, {**FAILURE, "reasons": [MOVED, *FAILURE["reasons"]]}):
-        told = await describe(cast(Connection, judge), GateSettings(), answered, AFTER, BEFORE)
+        told = await complete_answer(cast(Connection, judge), GateSettings(), answered, AFTER, BEFORE)
         assert (ShownGateReport.model_validate(told).cases, judge.asked) == ((), [])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from saiten import Connection
 from saiten.commands.files import InvalidItems
-from saiten.commands.gate import GateCommand, show
+from saiten.commands.gate import GateCommand, print_verdict
 from saiten.commands.gate_settings import GateSettings, check_settings, make_settings, read_gate_file, read_rules
 from tests.support.gates import FAILED, answer, make_report
 from tests.support.serving import serving
@@ -129,14 +129,14 @@ def test_many_faults_are_counted_and_not_all_listed(tmp_path: Path) -> None:
 
 def test_a_run_that_is_only_recorded_has_passed_no_gate(capsys: pytest.CaptureFixture[str]) -> None:
     report = answer(make_report([5.0] * 12))
-    show(report.model_dump(mode="json"), report, as_json=False, recorded=True)
+    print_verdict(report.model_dump(mode="json"), report, as_json=False, recorded=True)
     assert capsys.readouterr().out.splitlines()[0] == "baseline recorded"
 
 
 def test_json_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     # U+009B begins a terminal's commands, and JSON need not escape it.
     report = answer(make_report(FAILED, candidate="\x9b31mnew"))
-    show(report.model_dump(mode="json"), report, as_json=True, recorded=False)
+    print_verdict(report.model_dump(mode="json"), report, as_json=True, recorded=False)
     printed = capsys.readouterr().out
     assert "\x9b" not in printed
     assert json.loads(printed)["comparison"]["candidate"] == "\x9b31mnew"

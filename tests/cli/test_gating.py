@@ -6,7 +6,7 @@ import pytest
 
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import GateSettings
-from saiten.commands.gating import GateJob, check_plan, keep_version
+from saiten.commands.gating import GateJob, check_plan, fix_version
 from saiten.commands.runs import ItemFile, ResultLine, Results
 from saiten.connection import Connection
 from saiten_server.comparison.gate import tell_coverage
@@ -68,5 +68,5 @@ async def test_the_newest_version_is_that_of_the_baselines_rubric(
     line = ResultLine(status="scored", signature="saiten:0.1.0|rubric:ja-conversation@1|judge:openai")
     before = Results("base.ndjson", [line], {"id": "ja-conversation", "version": 1})
     service = cast(Connection, Rubrics(ja_dialogue=2, ja_conversation=newest))
-    kept = await keep_version(service, ItemFile("talks.ndjson", [], {}), before, GateSettings())
+    kept = await fix_version(service, ItemFile("talks.ndjson", [], {}), before, GateSettings())
     assert (kept.rubric, capsys.readouterr().err) == ("ja-conversation@1", said)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from saiten_server.cli import saiten
-from saiten_server.cli.analyze import ABOUT
+from saiten_server.cli.analyze import ABOUT_ANALYSES
 from saiten_server.cli.paper_tables import escape_latex, write_csv, write_latex
 from saiten_server.stats.paper_tables import PaperColumn, PaperRow, PaperTable
 
@@ -77,7 +77,7 @@ def test_options_of_a_table_go_with_a_table():
 
 def test_every_report_is_written_as_csv_and_latex():
     ratings = EXAMPLE.with_name("ratings.ndjson")
-    for name in sorted(ABOUT.keys() - {"judges", "composite-fit", "win-rates"}):
+    for name in sorted(ABOUT_ANALYSES.keys() - {"judges", "composite-fit", "win-rates"}):
         told = ["analyze", name, str(ratings), *(["--aspect", "relevance"] if name == "blend-fit" else [])]
         latex = CliRunner().invoke(saiten, [*told, "--as", "latex"])
         assert latex.exit_code == 0, latex.output

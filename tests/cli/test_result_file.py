@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from saiten.commands.files import InvalidItems
-from saiten.commands.runs import Results, is_result, read_results, rubric_of
+from saiten.commands.runs import Results, find_shared_rubric, is_result, read_results
 from saiten_server.comparison.given_runs import GivenResults, GivenRun
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.dialogue import Limits
@@ -119,15 +119,15 @@ def test_a_run_has_one_rubric() -> None:
     ko = read_results([("f:1", make_result(rubric={"id": "ko-comment"}))])
     ja = read_results([("f:1", make_result())])
     failed = read_results([("f:1", {"status": "failed", "item": "1"})])
-    assert rubric_of("f", ja + failed) == "ja-dialogue@1"
+    assert find_shared_rubric("f", ja + failed) == "ja-dialogue@1"
     unjudged = read_results([("f:1", make_result(status="failed", rubric={"id": "ja-dialogue"}, aspects={}))])
-    assert rubric_of("f", ja + unjudged) == "ja-dialogue@1"
-    assert rubric_of("f", unjudged) == "ja-dialogue"
-    assert rubric_of("f", failed) is None
+    assert find_shared_rubric("f", ja + unjudged) == "ja-dialogue@1"
+    assert find_shared_rubric("f", unjudged) == "ja-dialogue"
+    assert find_shared_rubric("f", failed) is None
     with pytest.raises(
         InvalidItems, match="f: it holds results by the rubrics ja-dialogue@1, ko-comment; a run has one"
     ):
-        rubric_of("f", ja + ko)
+        find_shared_rubric("f", ja + ko)
 
 
 def test_the_dialogue_of_a_result_is_read_back_and_may_be_named_by_hand() -> None:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from saiten_server.cli.rubric import command
-from saiten_server.scoring.rubrics.files import check_rubric, default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import check_rubric, default_folder, read_rubric_file
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_a_new_rubric_is_valid_as_it_is(tmp_path: Path, language: str) -> None:
     assert done.exit_code == 0, done.output
     path = tmp_path / "規準" / "my-bot.yaml"
     assert check_rubric(path) == []
-    rubric = read_rubric(path)
+    rubric = read_rubric_file(path)
     assert (rubric.id, rubric.version, rubric.source_language, tuple(rubric.languages)) == (
         "my-bot",
         1,

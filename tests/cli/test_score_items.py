@@ -9,7 +9,7 @@ import pytest
 
 from saiten import Connection
 from saiten.commands.files import InvalidItems
-from saiten.commands.score import read_items, validate
+from saiten.commands.score import read_scored_items, validate_items
 from saiten_server.core.redaction import COVERED, ERASED, Cover, drop, hash_with
 from saiten_server.runs.clusters import name_dialogue
 from tests.support.command import saiten
@@ -28,7 +28,7 @@ def write(folder: Path, *values: object, name: str = "items.ndjson") -> str:
 
 def refusal_of(path: str) -> str:
     with pytest.raises(InvalidItems) as caught:
-        read_items(path, {})
+        read_scored_items(path, {})
     return caught.value.message
 
 
@@ -46,7 +46,7 @@ def test_a_folder_and_a_pattern_stand_for_their_files_in_the_order_of_names(tmp_
         f"{runs}/**/*.jsonl": ["q1", "q2", "q4"],
         f"{tmp_path}/[1].jsonl": ["q5"],
     }
-    assert {path: [item.id for item in read_items(path, {})] for path in cases} == cases
+    assert {path: [item.id for item in read_scored_items(path, {})] for path in cases} == cases
 
 
 def test_files_that_are_not_there_or_share_ids_are_named(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def service(client: httpx.AsyncClient) -> AsyncIterator[Connection]:
 
 async def services_refusal_of(path: str, service: Connection) -> str:
     with pytest.raises(InvalidItems) as caught:
-        await validate(service, read_items(path, {}))
+        await validate_items(service, read_scored_items(path, {}))
     return caught.value.message
 
 
@@ -101,7 +101,7 @@ def test_conversations_are_rated_as_such_with_their_findings_per_100_turns(tmp_p
 def test_conversations_take_the_language_path(tmp_path: Path) -> None:
     own = {"turns": make_turns("はい。"), "path": "both"}
     file = tmp_path / write(tmp_path, {"turns": make_turns("はい。")}, own)
-    assert [item.request["path"] for item in read_items(str(file), {"path": "english"})] == ["english", "both"]
+    assert [item.request["path"] for item in read_scored_items(str(file), {"path": "english"})] == ["english", "both"]
 
 
 async def test_a_faulty_conversation_is_named_before_any_is_rated(tmp_path: Path, service: Connection) -> None:
@@ -124,13 +124,13 @@ async def test_texts_that_a_policy_covered_are_not_scored(tmp_path: Path, cover:
 
 async def test_what_no_policy_covers_may_look_as_it_likes(tmp_path: Path, service: Connection) -> None:
     name = hash_with("salt")("u-42")
-    (found,) = items = read_items(write(tmp_path, {**PLAIN, "id": name, "metadata": {"user": name}}), {})
+    (found,) = items = read_scored_items(write(tmp_path, {**PLAIN, "id": name, "metadata": {"user": name}}), {})
     assert (found.id, found.request["metadata"]) == (name, {"user": name})
-    assert await validate(service, items) == [None]
+    assert await validate_items(service, items) == [None]
 
 
 async def test_an_evaluation_is_asked_for_without_the_id(tmp_path: Path, service: Connection) -> None:
-    (item,) = read_items(write(tmp_path, {**PLAIN, "id": "q1"}), {})
+    (item,) = read_scored_items(write(tmp_path, {**PLAIN, "id": "q1"}), {})
     assert item.id == "q1"
     assert (await service.evaluate(item.request))["status"] == "scored"
 
@@ -154,7 +154,7 @@ async def test_turns_of_one_dialogue_are_found_over_the_whole_file(tmp_path: Pat
     turns = [{"speaker": "AB"[number % 2], "text": f"{number}番目の発話です。"} for number in range(4)]
     first, second = ({**PLAIN, "context": turns[:length]} for length in (2, 4))
     named = {**PLAIN, "dialogue": "d1"}
-    found = await validate(service, read_items(write(tmp_path, first, named, second, PLAIN), {}))
+    found = await validate_items(service, read_scored_items(write(tmp_path, first, named, second, PLAIN), {}))
     assert found[0] is not None
     assert found == [found[0], name_dialogue("d1"), found[0], None]
 

@@ -9,7 +9,7 @@ import pytest
 from saiten.commands.files import InvalidItems
 from saiten.commands.gate_settings import GateSettings
 from saiten.commands.items import choose_reading, read_whole
-from saiten.commands.runs import is_result, read_file
+from saiten.commands.runs import is_result, read_item_file
 from tests.support.command import saiten
 from tests.support.gate_files import make_result, write_lines
 
@@ -85,7 +85,7 @@ def test_items_and_results_in_our_own_form_are_looked_at_too(
     assert "--where system=甲 takes one" in capsys.readouterr().err.replace("'", "")
     settings = GateSettings(where={"system": "乙"})
     file = str(tmp_path / "results.ndjson")
-    assert [len(read_file(file, role, settings)) for role in ("candidate", "baseline")] == [1, 2]
+    assert [len(read_item_file(file, role, settings)) for role in ("candidate", "baseline")] == [1, 2]
 
 
 def test_what_cannot_be_taken_is_said(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ USE = '''
 import gc, importlib, pkgutil, sys
 sys.path[:0] = [sys.argv[1]]
 import saiten
-from saiten.commands import OWN, saiten as group
+from saiten.commands import OWN_COMMANDS, saiten as group
 
 for found in pkgutil.walk_packages(saiten.__path__, "saiten."):
     if found.name not in {"saiten.__main__", *sys.argv[3:]}:
         importlib.import_module(found.name)
-for name in sorted(OWN):
+for name in sorted(OWN_COMMANDS):
     group.main([name, "--help"], prog_name="saiten", standalone_mode=False)
 
 class Collect:

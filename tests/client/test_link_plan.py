@@ -6,19 +6,19 @@ import httpx
 import pytest
 
 from saiten.commands.files import InvalidItems
-from saiten.commands.link import EACH_LEVEL, choose, join_candidates, read_item
+from saiten.commands.link import EACH_LEVEL, choose_anchors, fetch_item, join_candidates
 from saiten.connection import Connection
 
 
 def test_a_plan_holds_every_level_of_every_aspect() -> None:
     rows = [{"overall": 3 + (at % 50 == 0), "safety": int(at != 999)} for at in range(1000)]
-    chosen = choose(rows, 100, seed=1)
+    chosen = choose_anchors(rows, 100, seed=1)
     assert (len(chosen), chosen) == (100, sorted(set(chosen)))
     levels = Counter(rows[number]["overall"] for number in chosen)
     assert levels[4] >= EACH_LEVEL
     assert 999 in chosen  # the only one of its level
-    assert choose(rows, 100, seed=1) == chosen != choose(rows, 100, seed=2)
-    assert choose(rows[:30], 100, seed=1) == list(range(30))
+    assert choose_anchors(rows, 100, seed=1) == chosen != choose_anchors(rows, 100, seed=2)
+    assert choose_anchors(rows[:30], 100, seed=1) == list(range(30))
 
 
 def test_candidates_of_one_item_stay_together() -> None:
@@ -41,8 +41,8 @@ async def test_what_to_rate_is_read_with_its_texts_and_never_without() -> None:
         return httpx.Response(200, json={"request": asked[request.url.path.rsplit("/", 1)[-1]]})
 
     async with Connection("http://h", transport=httpx.MockTransport(answer)) as service:
-        one, other = [await read_item(service, {"id": name, "item": "a"}) for name in ("ev_1", "ev_2")]
+        one, other = [await fetch_item(service, {"id": name, "item": "a"}) for name in ("ev_1", "ev_2")]
         assert one == {"id": "a", "context": [{"speaker": "A", "text": "はい"}], "response": "ええ"}
         assert other == {"id": "a", "turns": [{"speaker": "A", "text": "はい", "role": "user"}], "goal": "予約"}
         with pytest.raises(InvalidItems, match="the texts of 'a' are no longer kept"):
-            await read_item(service, {"id": "ev_3", "item": "a"})
+            await fetch_item(service, {"id": "ev_3", "item": "a"})

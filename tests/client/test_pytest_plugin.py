@@ -15,7 +15,7 @@ import pytest
 
 import saiten
 from saiten.answers import GateReport
-from saiten.testing import tell
+from saiten.testing import tell_verdict
 from tests.support.command import environment, finish
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, complete, verdict_of
 from tests.support.nursery import Forked
@@ -167,4 +167,4 @@ def test_a_report_is_told_by_what_decided() -> None:
         {"code": "coverage", "verdict": "inconclusive", "detail": "too few", "about": "coverage"},
     ]
     report = {"verdict": "inconclusive", "alpha": 0.05, "min_coverage": 0.98, "coverage": coverage, "reasons": reasons}
-    assert tell(GateReport.model_validate(report)) == "gate: inconclusive\ncoverage: too few"
+    assert tell_verdict(GateReport.model_validate(report)) == "gate: inconclusive\ncoverage: too few"

@@ -9,7 +9,7 @@ import pytest
 from saiten_server.comparison.judge_checks.service import load_anchors
 from saiten_server.core.dialogue import Utterance
 from saiten_server.platform.bundled import bundled_folder
-from saiten_server.scoring.rubrics.files import RubricFiles, default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import RubricFiles, default_folder, read_rubric_file
 
 APP = Path(__file__).parents[2] / "app"
 RUBRICS = sorted(file.stem for file in (APP / "comparison" / "judge_checks" / "anchors").glob("*.jsonl"))
@@ -52,7 +52,7 @@ def test_at_least_30_with_ids_and_texts_of_their_own(rubric_id: str) -> None:
 
 @pytest.mark.parametrize("rubric_id", RUBRICS)
 def test_every_aspect_is_rated_and_every_level_occurs(rubric_id: str) -> None:
-    rubric = read_rubric(default_folder() / f"{rubric_id}.yaml")
+    rubric = read_rubric_file(default_folder() / f"{rubric_id}.yaml")
     anchors = load_anchors(rubric_id)
     for anchor in anchors:
         assert list(anchor.ratings) == [aspect.id for aspect in rubric.aspects], anchor.id
@@ -80,7 +80,7 @@ def test_no_two_sets_share_a_text() -> None:
 def test_none_is_an_example_that_the_judge_is_shown(rubric_id: str) -> None:
     shown = {
         example.response
-        for aspect in read_rubric(default_folder() / f"{rubric_id}.yaml").aspects
+        for aspect in read_rubric_file(default_folder() / f"{rubric_id}.yaml").aspects
         for localized in (*(level.example for level in aspect.levels), aspect.one_shot)
         for example in (localized or {}).values()
     }

@@ -10,7 +10,7 @@ import pytest
 from saiten.core.messages import Message
 from saiten_server.comparison.differences import compare
 from saiten_server.comparison.gate import judge_again, judge_gate
-from saiten_server.comparison.gate_plan import plan
+from saiten_server.comparison.gate_plan import plan_rules
 from saiten_server.comparison.values import ComparedRun, GateReport, GateRule
 from saiten_server.core.errors import InvalidRequest, SignatureMismatch, UnknownAspect
 from tests.support.judge_checks import make_check
@@ -118,7 +118,7 @@ def test_what_must_be_detected_is_a_quarter_of_the_scale_or_the_tolerance():
     assert "and 0.1 must be" in str(judge_gate(candidate, narrow, asked).reasons[0].detail)
     assert judge_gate(candidate, narrow, [GateRule(aspect="warmth", max_drop=0.2)]).verdict == "pass"
     # With the best value inside, the way from the worst to it is the scale: 0.1 of 0.4 becomes 0.05 of 0.2.
-    assert plan(asked, dataclasses.replace(candidate, best={"warmth": 0.2}), narrow)[0].must_detect == 0.05
+    assert plan_rules(asked, dataclasses.replace(candidate, best={"warmth": 0.2}), narrow)[0].must_detect == 0.05
 
 
 def test_three_pairs_cannot_fail_nor_pass():

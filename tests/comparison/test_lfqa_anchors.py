@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from saiten_server.core.rubric import Example
-from saiten_server.scoring.rubrics.files import default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import default_folder, read_rubric_file
 
-RUBRIC = read_rubric(default_folder() / "lfqa.yaml")
+RUBRIC = read_rubric_file(default_folder() / "lfqa.yaml")
 FILE = Path(__file__).parents[2] / "app" / "comparison" / "judge_checks" / "anchors" / "lfqa.jsonl"
 ANCHORS: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 

@@ -12,7 +12,7 @@ from saiten_server.core.evaluation import JudgeOptions, Unrated
 from saiten_server.core.rubric import Rubric
 from saiten_server.providers.lexical.judge import LexicalJudge
 from saiten_server.providers.ports import Judge, Judgement, JudgingTask
-from saiten_server.scoring.rubrics.files import default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import default_folder, read_rubric_file
 from tests.support.fake_judge import FakeJudge
 from tests.support.judges import open_bench
 from tests.support.small_rubrics import independent_rubric, joint_rubric, make_dialogue
@@ -45,7 +45,7 @@ async def open_lexical() -> AsyncIterator[Judge]:
 JUDGES = {
     "fake": Entrant(open_fake, (joint_rubric(), independent_rubric())),
     "openai": Entrant(open_openai, (joint_rubric(), independent_rubric())),
-    "lexical": Entrant(open_lexical, (read_rubric(default_folder() / "ja-dialogue.yaml"),)),
+    "lexical": Entrant(open_lexical, (read_rubric_file(default_folder() / "ja-dialogue.yaml"),)),
 }
 
 

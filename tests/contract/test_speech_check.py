@@ -3,7 +3,7 @@
 import pytest
 
 from saiten_server.core.dialogue import Dialogue, Utterance
-from saiten_server.text.speech_check import MOST_UTTERANCES, SpeechChecks
+from saiten_server.text.speech_check import MOST_OWN_UTTERANCES, SpeechChecks
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +96,8 @@ def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechChecks
 
 
 def test_only_the_latest_utterances_count(check: SpeechChecks) -> None:
-    forgotten = ("元気だよ", "はい") + ("元気です", "はい") * MOST_UTTERANCES
-    remembered = ("元気です", "はい") + ("元気だよ", "はい") + ("元気です", "はい") * (MOST_UTTERANCES - 1)
+    forgotten = ("元気だよ", "はい") + ("元気です", "はい") * MOST_OWN_UTTERANCES
+    remembered = ("元気です", "はい") + ("元気だよ", "はい") + ("元気です", "はい") * (MOST_OWN_UTTERANCES - 1)
     assert [warned.code for warned in check.check(dialogue("知らないよ。", *forgotten), "ja")] == ["register-shift"]
     assert check.check(dialogue("知らないよ。", *remembered), "ja") == ()
 

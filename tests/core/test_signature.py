@@ -5,9 +5,9 @@ import pytest
 from saiten_server.core import signature
 from saiten_server.core.evaluation import JudgeOptions, JudgeProvenance, RelevanceResult
 from saiten_server.core.rubric import Rubric
-from saiten_server.scoring.rubrics.files import default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import default_folder, read_rubric_file
 
-COMMENT, LFQA = (read_rubric(default_folder() / f"{name}.yaml") for name in ("ko-comment", "lfqa"))
+COMMENT, LFQA = (read_rubric_file(default_folder() / f"{name}.yaml") for name in ("ko-comment", "lfqa"))
 PROVENANCE = JudgeProvenance(
     kind="openai",
     model="gpt-6-luna-2026-09-22",

@@ -204,5 +204,5 @@ def test_why_there_is_no_report_is_told_by_a_code_that_the_page_explains(message
     def refuse(_: int) -> int:
         raise InvalidRequest(message)
 
-    assert overview.follow(overview.ReportPart(1), refuse).code == code
+    assert overview.map_part(overview.ReportPart(1), refuse).code == code
     assert code in WHY_NOT

@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.errors import StoreError, StoreFull, StoreUnavailable
-from saiten_server.platform.sql.engine import OPTIONS, DatabaseFile, close_engine, open_engine, read, write
+from saiten_server.platform.sql.engine import KEEPALIVE_OPTIONS, DatabaseFile, close_engine, open_engine, read, write
 from saiten_server.platform.sql.failures import translate_error
 from saiten_server.platform.sql.schema import migrate
 from saiten_server.platform.sql.tables import idempotency_keys
@@ -287,10 +287,10 @@ async def test_a_connection_to_a_machine_that_goes_without_a_word_is_given_up(po
         if found.family == socket.AF_UNIX:
             pytest.skip("PostgreSQL is on this machine for good: a Unix socket")
         assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        told = {name: found.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in OPTIONS}
+        told = {name: found.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KEEPALIVE_OPTIONS}
     await engine.dispose()
-    assert told == OPTIONS
-    assert OPTIONS["TCP_USER_TIMEOUT"] <= 15_000
+    assert told == KEEPALIVE_OPTIONS
+    assert KEEPALIVE_OPTIONS["TCP_USER_TIMEOUT"] <= 15_000
 
 
 async def test_a_connection_that_ends_in_a_transaction(postgres_url: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from saiten_server.core.errors import RubricInvalid
 from saiten_server.core.rubric import Rubric
-from saiten_server.scoring.rubrics.files import check_rubric, read_rubric
+from saiten_server.scoring.rubrics.files import check_rubric, read_rubric_file
 from tests.fuzz.target import Target, run_guided
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "support" / "rubrics" / "lfqa-like.yaml"
@@ -40,7 +40,7 @@ def check(data: bytes) -> None:
             assert len(shown) < 20_000
         assert [fault.line or 0 for fault in faults] == sorted(fault.line or 0 for fault in faults)
         try:
-            rubric = read_rubric(path)
+            rubric = read_rubric_file(path)
         except RubricInvalid as error:
             assert faults
             assert (error.line, error.field) == (faults[0].line, faults[0].field)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saiten_server.core.evaluation import Unrated
-from saiten_server.judging.verdict import Faults, NamedFault, VerdictReading, agree_on_faults, read_verdict
+from saiten_server.judging.verdict import FaultyTurnsRead, NamedFault, VerdictReading, agree_on_faults, read_verdict
 from tests.support.malformed import JSON_KINDS, TEXT_KINDS, Spoiled, write_text
 from tests.support.small_rubrics import joint_rubric
 
@@ -319,5 +319,7 @@ WRONG = Unrated(reason="out-of-scale", detail="no")
         ([{}, {}], {}),
     ],
 )
-def test_faults_of_several_samples_are_those_of_most(samples: list[dict[str, Faults]], agreed: dict[str, Faults]):
+def test_faults_of_several_samples_are_those_of_most(
+    samples: list[dict[str, FaultyTurnsRead]], agreed: dict[str, FaultyTurnsRead]
+):
     assert dict(agree_on_faults(samples)) == agreed

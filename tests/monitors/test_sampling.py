@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saiten_server.core.model import Value
-from saiten_server.monitors.sampling import MOST_HALVINGS, count_halvings, draw, place_of
+from saiten_server.monitors.sampling import MOST_HALVINGS, count_halvings, draw, find_draw
 from saiten_server.monitors.values import MonitorOptions
 from tests.support.live import make_live
 
@@ -17,9 +17,9 @@ def options(**changes: object) -> MonitorOptions:
 
 
 def test_places_are_uniform_and_depend_on_the_key() -> None:
-    places = [place_of("salt", f"c-{number}") for number in range(4_000)]
+    places = [find_draw("salt", f"c-{number}") for number in range(4_000)]
     assert 0.08 < sum(place < 0.1 for place in places) / 4_000 < 0.12
-    assert place_of("salt", "a") == place_of("salt", "a") != place_of("other", "a")
+    assert find_draw("salt", "a") == find_draw("salt", "a") != find_draw("other", "a")
 
 
 def test_the_first_stratum_that_fits_counts() -> None:

@@ -14,7 +14,7 @@ from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown, UnknownRubric
 from saiten_server.erasure.store import TextStore
 from saiten_server.monitors import work
-from saiten_server.monitors.sampling import place_of
+from saiten_server.monitors.sampling import find_draw
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.traces.values import LiveConversation
 from saiten_server.monitors.values import MonitorChange
@@ -136,7 +136,7 @@ async def test_the_sample_is_drawn_by_the_conversations_name_alone(quick: Monito
     salt = (await quick.service.find(PROJECT, monitor.id)).salt
     found = {one.conversation: one for one in await results(quick, monitor.id)}
     assert {name for name, one in found.items() if one.outcome == "sampled"} == {"down"} | {
-        f"c-{number}" for number in range(40) if place_of(salt, f"c-{number}") < 0.3
+        f"c-{number}" for number in range(40) if find_draw(salt, f"c-{number}") < 0.3
     }
     assert (found["c-1"].probability, found["down"].probability) == (0.3, 1.0)
     ((_, down),) = [

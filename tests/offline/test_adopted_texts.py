@@ -13,7 +13,7 @@ import pytest
 
 from saiten_server.offline import opening
 from saiten_server.offline.frame_files import make_table
-from saiten_server.offline.opening import MOST_TOLD_BYTES, PROBLEMS, TooLarge, read_texts
+from saiten_server.offline.opening import MOST_TOLD_BYTES, PROBLEMS, TooLarge, read_written_texts
 from saiten_server.offline.texts import CHANGED, MOST_LINE_BYTES, TOLD, UNREADABLE, read_told
 from tests.support.offline_rows import make_rows, rubric_of, store
 from tests.support.serving import serving
@@ -201,15 +201,15 @@ def test_only_row_groups_that_may_hold_a_key_are_read(tmp_path: Path, monkeypatc
         return find_rows(file, group, keys)
 
     monkeypatch.setattr(opening, "find_rows", look)
-    [(found, texts)] = read_texts(str(path), [key])
+    [(found, texts)] = read_written_texts(str(path), [key])
     assert (found, bool(texts["response"])) == (key, True)
     assert looked == [4]
     monkeypatch.undo()
-    assert [*read_texts(str(tmp_path), ["zz"])] == []
+    assert [*read_written_texts(str(tmp_path), ["zz"])] == []
     assert [opening.may_hold(f"prefix={one}/part.parquet", {"ab"}) for one in ("a", "ab", "b")] == [True, True, False]
     monkeypatch.setattr(opening.ReadingAllowance.__init__, "__defaults__", (10,))
     with pytest.raises(TooLarge):
-        [*read_texts(str(path), [key])]
+        [*read_written_texts(str(path), [key])]
 
 
 def test_a_process_that_broke_off_tells_nothing() -> None:

@@ -2,12 +2,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saiten_server.platform.charts.canvas import fit, fit_ends, measure_width, sanitize, write_interval, write_number
+from saiten_server.platform.charts.canvas import (
+    fit_ends,
+    fit_text,
+    measure_width,
+    sanitize,
+    write_interval,
+    write_number,
+)
 
 
 @given(st.text(), st.floats(20, 400))
 def test_what_is_fitted_fits(text: str, room: float) -> None:
-    assert measure_width(fit(text, room)) <= room
+    assert measure_width(fit_text(text, room)) <= room
     assert measure_width(fit_ends(text, room)) <= room
 
 
@@ -18,11 +25,11 @@ def test_what_is_tamed_stays_so(text: str) -> None:
 
 
 def test_cuts_only_what_is_too_long() -> None:
-    assert fit("relevance", 100) == "relevance"
-    cut = fit("x" * 300, 100)
+    assert fit_text("relevance", 100) == "relevance"
+    cut = fit_text("x" * 300, 100)
     assert cut.endswith("x…")
     assert 8 < len(cut) < 20
-    assert len(fit("あ" * 300, 100)) < len(cut)
+    assert len(fit_text("あ" * 300, 100)) < len(cut)
 
 
 def test_keeps_the_ends_of_what_differs_in_the_end() -> None:
@@ -33,7 +40,7 @@ def test_keeps_the_ends_of_what_differs_in_the_end() -> None:
 
 
 def test_leaves_no_joiner_at_a_cut() -> None:
-    assert not any("\u200d…" in fit("👨\u200d" * 30, room) for room in range(20, 200))
+    assert not any("\u200d…" in fit_text("👨\u200d" * 30, room) for room in range(20, 200))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from saiten_server.providers.chat_model import (
     ChatRequest,
     bound_schema,
     check_folder,
-    count_rows,
+    count_prompts,
     load_chat_model,
 )
 from saiten_server.providers.openai.local import LocalEndpoint
@@ -112,9 +112,9 @@ def test_a_question_that_does_not_fit_is_refused_and_the_others_are_answered(tmp
 
 
 def test_a_batch_takes_as_many_prompts_as_its_mask_has_room_for() -> None:
-    assert count_rows([10] * 32) == 32
-    assert count_rows([100, 200, 6_000, 6_000, 8_000, 8_000]) == 4
-    assert count_rows([20_000, 20_000]) == 1
+    assert count_prompts([10] * 32) == 32
+    assert count_prompts([100, 200, 6_000, 6_000, 8_000, 8_000]) == 4
+    assert count_prompts([20_000, 20_000]) == 1
 
 
 def test_where_memory_runs_out_half_as_many_are_answered_at_once(folder: Path) -> None:

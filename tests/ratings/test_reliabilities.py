@@ -22,15 +22,15 @@ from saiten_server.core.reliability import (
     UNVALIDATED,
     AspectValidation,
     JudgeKey,
-    State,
     Validation,
     ValidationSource,
+    ValidationState,
     describe_reliability,
 )
 from saiten_server.core.sentences import tell_sentence
 from saiten_server.platform.sql.engine import write
 from saiten_server.platform.sql.tables import validations
-from saiten_server.ratings.reliability import FRESH_SECONDS, Reliabilities, key_in, validation_of
+from saiten_server.ratings.reliability import VALIDATION_FRESH_SECONDS, Reliabilities, key_in, validation_of
 from saiten_server.ratings.store import RatingStore
 from saiten_server.runs.result import Result
 from saiten_server.stats.correlation import correlate_scores
@@ -180,10 +180,10 @@ async def test_what_another_process_found_is_seen_after_a_while_and_ones_own_at_
     badges = Reliabilities(store, clock=lambda: clock[0])
     assert await badges.of("team", KEY) == UNVALIDATED
     await store.keep_validation("team", KEY, FOUND)
-    clock[0] = 0.8 * FRESH_SECONDS
+    clock[0] = 0.8 * VALIDATION_FRESH_SECONDS
     assert (await badges.of("team", KEY)).n is None
     assert store.asked == 1
-    clock[0] = FRESH_SECONDS + 0.1
+    clock[0] = VALIDATION_FRESH_SECONDS + 0.1
     assert (await badges.of("team", KEY)).n == 60
     other = JudgeKey(rubric="r@1", digest="d", judge="model:m", path="english")
     await badges.keep("team", other, FOUND)
@@ -227,7 +227,7 @@ async def test_a_badge_says_how_strongly_the_judge_follows_people(
     rho: float,
     interval: tuple[float, float] | None,
     agreement: float | None,
-    state: State,
+    state: ValidationState,
     said: str,
     sqlite_engine: AsyncEngine,
 ) -> None:
@@ -330,7 +330,7 @@ def test_no_correlation_is_no_badge() -> None:
 
 def test_a_gates_report_says_the_state_beside_each_aspect() -> None:
     plain = make_report(FAILED)
-    states: dict[str, State] = dict.fromkeys(asked_of(plain), "unknown")
+    states: dict[str, ValidationState] = dict.fromkeys(asked_of(plain), "unknown")
     states |= {"warmth": "validated", "clarity": "not-shown"}
     report = attach_states(plain, states)
     out = StringIO()

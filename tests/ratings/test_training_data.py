@@ -22,7 +22,7 @@ from saiten_server.ratings.training_data import (
     check_levels,
     hold_out,
     labels_of,
-    match,
+    match_ratings,
 )
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from saiten_server.stats.observations import Observations
@@ -68,7 +68,9 @@ def build(
     **options: Any,
 ) -> Curriculum:
     chosen: dict[str, Any] = {"structured": True, "label": "median"} | options
-    return build_curriculum(candidates, observations, match(candidates, observations), rubric, language, **chosen)
+    return build_curriculum(
+        candidates, observations, match_ratings(candidates, observations), rubric, language, **chosen
+    )
 
 
 def read_back(one: JudgeCall, rubric: Rubric, language: str, *, structured: bool) -> dict[str, Any]:
@@ -202,7 +204,7 @@ def test_ratings_find_their_response_by_item_and_system():
         rated("x", {"overall": 5}),
         rated("q", {"overall": 5}, system="丙"),
     )
-    found = match(candidates, observations)
+    found = match_ratings(candidates, observations)
     assert found.rows == {1: [0, 3], 2: [1], 0: [2]}
     assert sorted(found.strangers) == [(5, "x"), (6, "q")]
 
@@ -210,13 +212,13 @@ def test_ratings_find_their_response_by_item_and_system():
 def test_a_rating_that_fits_several_responses_is_refused_with_its_line():
     candidates = [candidate("q", "甲"), candidate("q", "乙")]
     with pytest.raises(InvalidLines, match="line 1: item 'q' has 2 responses; name the system"):
-        match(candidates, observe(rated("q", {"overall": 1})))
+        match_ratings(candidates, observe(rated("q", {"overall": 1})))
 
 
 def test_ratings_of_two_systems_for_one_response_are_refused():
     observations = observe(rated("q", {"overall": 1}, system="甲"), rated("q", {"overall": 5}, system="乙"))
     with pytest.raises(InvalidLines, match="line 2: item 'q' was rated under another system before"):
-        match([candidate("q")], observations)
+        match_ratings([candidate("q")], observations)
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=2), st.integers(0, 99))

@@ -16,7 +16,7 @@ from saiten_server.core.errors import InvalidRequest, LimitReached, SaitenError,
 from saiten_server.core.evaluation import Unrated, Usage
 from saiten_server.platform.telemetry import JSONFormatter
 from saiten_server.providers.ports import Judgement, JudgingTask, RequestScope
-from saiten_server.runs.attempt import MAX_FAILED_ROUNDS, PAUSING, WAITING, Pause, Trial, attempt
+from saiten_server.runs.attempt import MAX_FAILED_ROUNDS, PAUSING, TEMPORARY_ERRORS, Pause, Trial, attempt
 from saiten_server.runs.commits import LeasedChunk
 from saiten_server.runs.work import FinishedCandidate, Work
 from tests.support.faults import words
@@ -44,7 +44,7 @@ def list_kinds(root: type[SaitenError] = SaitenError) -> list[type[SaitenError]]
 
 
 RAISED = [kind for kind in list_kinds() if kind.__module__ == errors.__name__ and kind is not errors.RubricInvalid]
-OTHERS = [kind for kind in RAISED if not issubclass(kind, PAUSING + WAITING)]
+OTHERS = [kind for kind in RAISED if not issubclass(kind, PAUSING + TEMPORARY_ERRORS)]
 
 
 async def begin(bench: Bench, **options: Any) -> asyncio.Task[FinishedCandidate]:
@@ -97,7 +97,7 @@ async def test_what_everybody_would_meet_pauses_the_batch_after_one_call(bench: 
     assert bench.judge.judged == [RESPONSE]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in RAISED if issubclass(kind, WAITING)])
+@pytest.mark.parametrize("kind", [kind for kind in RAISED if issubclass(kind, TEMPORARY_ERRORS)])
 async def test_what_passes_by_itself_is_waited_for(bench: Bench, kind: type[SaitenError]) -> None:
     bench.judge.errors[RESPONSE] = make_error(kind)
     work = await begin(bench)
@@ -147,7 +147,7 @@ def test_the_failure_of_another_version_is_said_as_it_was_stored(more: dict[str,
 def test_every_error_has_its_place() -> None:
     assert {InvalidRequest, errors.JudgeRefusedRequest, errors.LanguageNotSupported} <= {*OTHERS}
     assert StoreError not in OTHERS
-    assert not {*PAUSING} & {*WAITING}
+    assert not {*PAUSING} & {*TEMPORARY_ERRORS}
 
 
 async def test_a_response_without_any_rating_is_a_result_in_a_batch(bench: Bench) -> None:

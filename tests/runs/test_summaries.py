@@ -19,7 +19,7 @@ from saiten_server.runs.frame import RunFrame
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.summaries import (
     NOT_KEPT,
-    WAITING,
+    STILL_RUNNING,
     Summaries,
     add_up,
     bounds_of,
@@ -362,7 +362,7 @@ async def test_a_large_batch_that_goes_on_says_that_its_intervals_come_later(mon
     store = ScoringStore(5, tally_results(MIXED[:3]))
     summary = await make_summaries(store).summarize("p", make_ended_batch("running"))
     assert (summary.aspects["warmth"].interval, len(store.pages)) == (None, 0)
-    assert summary.aspects["warmth"].reason == WAITING
+    assert summary.aspects["warmth"].reason == STILL_RUNNING
     assert (await make_summaries(store).summarize("p", make_ended_batch())).aspects["warmth"].interval is not None
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from saiten_server.core.rubric import compose, compose_runs, depends_on_runs
-from saiten_server.scoring.rubrics.files import default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import default_folder, read_rubric_file
 from tests.support.fake_rubrics import small_rubric
 
 SUPPORT = Path(__file__).parents[1] / "support" / "rubrics"
-COMMENT = read_rubric(default_folder() / "ko-comment.yaml")
-ANSWER = read_rubric(SUPPORT / "lfqa-like.yaml")
+COMMENT = read_rubric_file(default_folder() / "ko-comment.yaml")
+ANSWER = read_rubric_file(SUPPORT / "lfqa-like.yaml")
 
 
 @pytest.mark.parametrize(("sensible", "specific", "ssa"), [(1, 1, 1.0), (1, 0, 0.5), (0, 1, 0.5), (0, 0, 0.0)])

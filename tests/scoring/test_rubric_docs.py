@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from saiten_server.core.rubric import compose
-from saiten_server.scoring.rubrics.files import RubricFiles, check_rubric, default_folder, read_rubric
+from saiten_server.scoring.rubrics.files import RubricFiles, check_rubric, default_folder, read_rubric_file
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rubrics.md").read_text(encoding="utf-8")
 
@@ -29,7 +29,7 @@ def test_the_example_loads_beside_the_shipped_rubrics(tmp_path: Path):
 
 
 def test_the_composite_comes_to_what_the_page_says(tmp_path: Path):
-    rubric = read_rubric(write(tmp_path, "ja-support.yaml"))
+    rubric = read_rubric_file(write(tmp_path, "ja-support.yaml"))
     # 0.5 · 1/2 + 0.5 · 1
     assert compose(rubric, {"politeness": 1, "resolution": 1}) == {"quality": 0.75}
     assert "0.5 · 1/2 + 0.5 · 1 = 0.75" in PAGE

@@ -15,8 +15,8 @@ from saiten_server.scoring.rubrics.files import (
     RubricFiles,
     check_rubric,
     default_folder,
-    read_document,
-    read_rubric,
+    read_rubric_file,
+    read_yaml,
     rubric_paths,
 )
 
@@ -78,7 +78,7 @@ def places(faults: list[RubricFault]) -> list[tuple[int | None, str]]:
 def test_a_good_file_has_no_faults(folder: Path):
     path = write(folder, GOOD)
     assert check_rubric(path) == []
-    rubric = read_rubric(path)
+    rubric = read_rubric_file(path)
     assert (rubric.id, rubric.languages, rubric.aspect("warmth").scale) == ("small", ("en", "ja"), (0, 1))
 
 
@@ -86,17 +86,17 @@ def test_a_text_is_read_once_and_understood_alike_each_time(folder: Path):
     broken = GOOD.replace("version: 1", "version: one") + "more: [1]\n"
     for name, text in (("small.yaml", GOOD), ("broken.yaml", broken)):
         (folder / name).write_text(text, encoding="utf-8")
-    assert read_document(GOOD) is read_document(GOOD)
-    assert read_rubric(folder / "small.yaml") == read_rubric(folder / "small.yaml")
+    assert read_yaml(GOOD) is read_yaml(GOOD)
+    assert read_rubric_file(folder / "small.yaml") == read_rubric_file(folder / "small.yaml")
     first, second = check_rubric(folder / "broken.yaml"), check_rubric(folder / "broken.yaml")
     assert len(first) == 2
     assert first == second
     (folder / "small.yaml").write_text(GOOD.replace("version: 1", "version: 2"), encoding="utf-8")
-    assert read_rubric(folder / "small.yaml").version == 2
+    assert read_rubric_file(folder / "small.yaml").version == 2
 
 
 def test_yes_and_no_are_words_not_truth_values(folder: Path):
-    levels = read_rubric(write(folder, GOOD)).aspects[0].levels
+    levels = read_rubric_file(write(folder, GOOD)).aspects[0].levels
     assert [level.label["en"] for level in levels] == ["no", "yes"]
 
 
@@ -106,21 +106,21 @@ def test_numbers_are_those_of_yaml_1_2(folder: Path, written: str, version: int 
     if version is None:
         assert places(check_rubric(path)) == [(LINES["version: 1"], "/version")]
     else:
-        assert read_rubric(path).version == version
+        assert read_rubric_file(path).version == version
 
 
 @pytest.mark.parametrize("start", ["\ufeff", "---\n", "\r\n"])
 def test_marks_and_line_endings_of_other_systems_are_taken(folder: Path, start: str):
-    plain = read_rubric(write(folder, GOOD)).digest
-    assert read_rubric(write(folder, start + GOOD.replace("\n", "\r\n"))).digest == plain
+    plain = read_rubric_file(write(folder, GOOD)).digest
+    assert read_rubric_file(write(folder, start + GOOD.replace("\n", "\r\n"))).digest == plain
 
 
 def test_the_digest_ignores_layout_comments_and_key_order(folder: Path):
-    plain = read_rubric(write(folder, GOOD)).digest
+    plain = read_rubric_file(write(folder, GOOD)).digest
     moved = GOOD.replace("version: 1\n", "").replace("# A comment.\n", "") + "version: 1 # moved\n"
     folded = changed("  en: Rate the response.", "  'en': >-\n    Rate\n    the response.\n\n")
-    assert read_rubric(write(folder, moved)).digest == plain
-    assert read_rubric(write(folder, folded)).digest == plain
+    assert read_rubric_file(write(folder, moved)).digest == plain
+    assert read_rubric_file(write(folder, folded)).digest == plain
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_the_digest_ignores_layout_comments_and_key_order(folder: Path):
     [("It is warm.", "It is warm!"), ("version: 1", "version: 2"), ("はい}", "ええ}"), ("id: mood", "id: air")],
 )
 def test_the_digest_follows_each_word(folder: Path, old: str, new: str):
-    plain = read_rubric(write(folder, GOOD)).digest
-    assert read_rubric(write(folder, changed(old, new))).digest != plain
+    plain = read_rubric_file(write(folder, GOOD)).digest
+    assert read_rubric_file(write(folder, changed(old, new))).digest != plain
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_pipe_is_not_waited_for(folder: Path):
 def test_a_broken_file_raises_its_first_fault_with_place_and_count(folder: Path):
     path = write(folder, changed("version: 1", "version: x").replace("value: 1", "value: y"))
     with pytest.raises(RubricInvalid) as caught:
-        read_rubric(path)
+        read_rubric_file(path)
     error = caught.value
     assert (error.path, error.line, error.field) == (str(path), 3, "/version")
     assert error.detail.startswith(f"{path}:3: /version: ")
@@ -386,7 +386,7 @@ def test_shipped_rubrics_lie_inside_an_installed_package_and_beside_a_checkout(f
 
 
 def test_the_format_carries_independent_calls_worked_examples_and_linear_composites():
-    rubric = read_rubric(Path(__file__).parents[1] / "support" / "rubrics" / "lfqa-like.yaml")
+    rubric = read_rubric_file(Path(__file__).parents[1] / "support" / "rubrics" / "lfqa-like.yaml")
     assert rubric.calls == "independent"
     assert [(aspect.id, aspect.scale) for aspect in rubric.aspects] == [
         ("formality", (-1, 1)),

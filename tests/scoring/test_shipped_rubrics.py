@@ -15,7 +15,7 @@ from saiten_server.core.rubric import Aspect, Example, Rubric, compose
 from saiten_server.judging.prompt import build_prefix
 from saiten_server.providers.lexical.judge import LexicalJudge
 from saiten_server.providers.ports import JudgingTask
-from saiten_server.scoring.rubrics.files import RubricFiles, YAMLDocument, default_folder, read_file, rubric_paths
+from saiten_server.scoring.rubrics.files import RubricFiles, YAMLDocument, default_folder, read_yaml_file, rubric_paths
 
 SOURCE = RubricFiles([default_folder()])
 DIALOGUE, COMMENT, ANSWER = SOURCE.get("ja-dialogue"), SOURCE.get("ko-comment"), SOURCE.get("lfqa")
@@ -49,7 +49,7 @@ def script_share(text: str, *scripts: str) -> float:
 
 @pytest.mark.parametrize("path", rubric_paths(default_folder()), ids=lambda path: path.name)
 def test_libyaml_reads_what_the_parser_for_operators_rubrics_reads(path: Path):
-    shipped, strict = read_file(path), YAMLDocument(path.read_text(encoding="utf-8"))
+    shipped, strict = read_yaml_file(path), YAMLDocument(path.read_text(encoding="utf-8"))
     assert (shipped.data, shipped.faults) == (strict.data, [])
     assert vars(shipped) == vars(strict)  # with the lines of all parts
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from saiten_server.core.evaluation import Choice
-from saiten_server.preferences.rankings.choice import begin, choose_next, is_resolved, list_resolved, take_stock
+from saiten_server.preferences.rankings.choice import begin_choice, choose_next, is_resolved, list_resolved, take_stock
 from saiten_server.preferences.values import ShownPair
 from saiten_server.stats import active_choice
 from tests.support.preferences import PreferenceWorld, draw_pairs
@@ -32,7 +32,7 @@ def test_a_run_begins_with_all_pairs_and_ends_resolved() -> None:
     rng, world = np.random.default_rng(1), PreferenceWorld((-2.0, -0.7, 0.7, 2.0))
     items = {pair: [f"i{number}" for number in range(400)] for pair in combinations(NAMES, 2)}
     shown: list[ShownPair] = []
-    standing, counts = begin(NAMES), []
+    standing, counts = begin_choice(NAMES), []
     while not is_resolved(standing):
         chosen = choose_next(shown, NAMES, items, standing=standing)
         assert chosen

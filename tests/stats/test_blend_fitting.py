@@ -9,7 +9,7 @@ from scipy import stats
 from saiten.core.messages import Message
 from saiten_server.core.errors import UnknownAspect
 from saiten_server.stats import fitting
-from saiten_server.stats.fitting import WEIGHTS, best, fit_blend, nested, resampled_weights, split
+from saiten_server.stats.fitting import WEIGHTS, best, fit_blend, nested, resampled_weights, split_folds
 from tests.support.observed import observe_columns
 
 
@@ -41,7 +41,7 @@ def test_the_figures_are_means_over_the_folds():
     c, b, y = (
         column[order] for column in (observed.scores["relevance"], observed.similarity, observed.ratings["relevance"])
     )
-    parts = split(np.arange(60), 4, 2)
+    parts = split_folds(np.arange(60), 4, 2)
     curves = np.array(
         [[stats.spearmanr(c[part] + weight * b[part], y[part])[0] for weight in WEIGHTS] for part in parts]
     )
@@ -81,7 +81,7 @@ def test_an_interval_is_repeatable_and_larger_data_get_fewer_resamples(monkeypat
     found = fit_blend(blended(60, 5), "relevance", seed=1)
     assert found == fit_blend(blended(60, 5), "relevance", seed=1)
     assert found.resamples == 500
-    monkeypatch.setattr(fitting, "DRAWS", 60 * 200)
+    monkeypatch.setattr(fitting, "MOST_DRAWN_VALUES", 60 * 200)
     assert fit_blend(blended(60, 5), "relevance").resamples == 200
 
 
@@ -96,7 +96,7 @@ def test_folds_are_resampled_independently():
 
 def test_a_fold_has_whole_contexts():
     context = np.repeat(np.arange(10), 3)
-    parts = split(context, 4, 0)
+    parts = split_folds(context, 4, 0)
     assert sorted(np.concatenate(parts).tolist()) == list(range(30))
     assert [len(part) for part in parts] == [9, 9, 6, 6]
     assert sum(len(set(context[part].tolist())) for part in parts) == 10

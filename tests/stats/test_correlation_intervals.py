@@ -19,7 +19,7 @@ from saiten_server.stats.correlation_intervals import (
     GradedColumn,
     compare_estimates,
     describe_tables,
-    estimate,
+    estimate_coefficient,
     estimate_within,
     find_levels,
     join_margins,
@@ -73,7 +73,7 @@ def shared(table) -> list[GradedColumn]:
 def test_each_items_influence_is_that_of_its_cell(kind: Coefficient) -> None:
     x, y = unfold(TABLE)
     moved = describe_tables(kind, TABLE[None] / TABLE.sum(), *levels_of(TABLE))[1][0]
-    found = estimate(kind, x, y, np.arange(len(x)), value_of(kind, x, y)).influence
+    found = estimate_coefficient(kind, x, y, np.arange(len(x)), value_of(kind, x, y)).influence
     assert found == pytest.approx(moved[np.searchsorted(LEVELS[0], x), np.searchsorted(LEVELS[1], y)], abs=1e-9)
     assert found.sum() == pytest.approx(0, abs=1e-9)
 
@@ -113,7 +113,7 @@ def find_ends(found: CorrelationEstimate, tail: float = 0.025) -> tuple[float, f
 
 def test_two_unrelated_columns_with_few_zeros_are_not_shown_to_be_opposed() -> None:
     x, y = binary(40, 4, 4, 0)
-    found = find_ends(estimate("spearman", x, y, np.arange(40), value_of("spearman", x, y)))
+    found = find_ends(estimate_coefficient("spearman", x, y, np.arange(40), value_of("spearman", x, y)))
     assert found[0] < 0 < found[1]
 
 
@@ -128,7 +128,7 @@ def test_the_interval_of_rare_values_leaves_out_the_truth_as_seldom_as_it_says()
                 if weight < 1e-4:
                     continue
                 x, y = binary(n, zeros, others, both)
-                found = find_ends(estimate("pearson", x, y, np.arange(n), value_of("pearson", x, y)))
+                found = find_ends(estimate_coefficient("pearson", x, y, np.arange(n), value_of("pearson", x, y)))
                 known += weight
                 missed += 0.0 if found[0] <= 0 <= found[1] else weight
     assert known > 0.55
@@ -138,10 +138,10 @@ def test_the_interval_of_rare_values_leaves_out_the_truth_as_seldom_as_it_says()
 def test_too_few_clusters_or_values_have_no_interval_and_say_why() -> None:
     x, y = binary(40, 4, 4, 2)
     value = value_of("pearson", x, y)
-    assert estimate("pearson", x, y, np.arange(40) // 6, value).interval() == FEW_CLUSTERS
-    assert estimate("pearson", x, y, np.arange(40) // 4, value).interval() == TOO_ALIKE
+    assert estimate_coefficient("pearson", x, y, np.arange(40) // 6, value).interval() == FEW_CLUSTERS
+    assert estimate_coefficient("pearson", x, y, np.arange(40) // 4, value).interval() == TOO_ALIKE
     x, y = binary(40, 2, 20, 2)
-    assert estimate("pearson", x, y, np.arange(40), value_of("pearson", x, y)).interval() == TOO_ALIKE
+    assert estimate_coefficient("pearson", x, y, np.arange(40), value_of("pearson", x, y)).interval() == TOO_ALIKE
 
 
 def make_systems(seed: int, within: float):
@@ -172,7 +172,7 @@ def test_within_systems_what_parts_the_systems_is_no_correlation() -> None:
 
 def test_one_system_is_as_without_systems() -> None:
     x, y = unfold(TABLE)
-    plain = estimate("spearman", x, y, np.arange(len(x)), value_of("spearman", x, y))
+    plain = estimate_coefficient("spearman", x, y, np.arange(len(x)), value_of("spearman", x, y))
     within = estimate_within(x, y, np.arange(len(x)), np.zeros(len(x), dtype=np.int64))
     assert within.value == pytest.approx(plain.value)
     assert within.interval() == pytest.approx(plain.interval())
@@ -180,7 +180,7 @@ def test_one_system_is_as_without_systems() -> None:
 
 def test_a_wider_interval_is_left_by_less() -> None:
     x, y = unfold(TABLE)
-    found = estimate("kendall", x, y, np.arange(len(x)), value_of("kendall", x, y))
+    found = estimate_coefficient("kendall", x, y, np.arange(len(x)), value_of("kendall", x, y))
     wide, narrow = find_ends(found, 0.001), find_ends(found, 0.05)
     assert wide[0] < narrow[0] < found.value < narrow[1] < wide[1]
 
@@ -191,7 +191,7 @@ def test_a_difference_is_shown_exactly_where_its_interval_leaves_out_0() -> None
     shown = set()
     for noise in (0.3, 0.8, 1.0, 1.5, 3.0):
         one, other = (y + scale * generator.normal(size=60) for scale in (0.8, noise))
-        pair = [estimate("spearman", x, y, np.arange(60), value_of("spearman", x, y)) for x in (one, other)]
+        pair = [estimate_coefficient("spearman", x, y, np.arange(60), value_of("spearman", x, y)) for x in (one, other)]
         found, back = compare_estimates(*pair), compare_estimates(*pair[::-1])
         assert isinstance(found, Difference)
         assert isinstance(back, Difference)

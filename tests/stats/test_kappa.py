@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from saiten_server.stats.agreement import MOST_CONFUSED_LEVELS, MOST_PAIRED, measure_agreement
+from saiten_server.stats.agreement import MOST_CONFUSED_LEVELS, MOST_PAIRED_RATERS, measure_agreement
 from saiten_server.stats.reading import ObservationReader
 
 
@@ -66,7 +66,7 @@ def test_a_reason_stands_where_there_is_no_figure(table: Any) -> None:
     assert all(getattr(alone, name) is None for name in names)
     equal = agreement_of(np.full((5, 2), 3.0))
     assert names <= equal.undefined.keys()
-    many = agreement_of(np.tile(table[:4], (1, MOST_PAIRED)))
+    many = agreement_of(np.tile(table[:4], (1, MOST_PAIRED_RATERS)))
     assert "too many" in str(many.undefined["icc"])
     assert many.fleiss_kappa is not None
 

@@ -53,13 +53,13 @@ def place_figures(results: Sequence[ResultFigures], entries: Sequence[Entry] | N
     places = entries or [Entry(position=at, item=str(at), candidate=None) for at in range(len(results))]
     measures = extend_measures((), results)
     sources = frames.list_sources()
-    names = (*sources, *frames.LABELLED, *frames.OTHERS, *VALUE_COLUMNS[: len(measures)])
+    names = (*sources, *frames.LABELLED, *frames.SPARSE_COLUMNS, *VALUE_COLUMNS[: len(measures)])
     rows = []
     for figures, entry in zip(results, places, strict=True):
         columns = describe_figures(figures, measures, len(measures))
         columns |= {"position": entry.position, "item_key": key_of(entry.item), "cluster": entry.cluster}
         rows.append([{**columns, "candidate": entry.candidate}[name] for name in names])
-    return frames.concatenate_frames([frames.tabulate(rows, sources, measures)])
+    return frames.concatenate_frames([frames.frame_rows(rows, sources, measures)])
 
 
 def select_figures(measures: Measures) -> list[ColumnElement[Any]]:

@@ -17,7 +17,7 @@ from saiten_server.platform.charts.canvas import (
     ChartLabels,
     ChartRow,
     Spec,
-    fit,
+    fit_text,
     layer,
     letters,
     measure_width,
@@ -80,7 +80,7 @@ def build_dependencies(
     found = {(one.lower, one.higher): one for one in report.dependencies}
     drawn = [*draw_edges(layers.edges, found, layout), *draw_boxes(report, shown, layers, layout)]
     if layout.alone_at is not None:
-        heading = [{"text": fit(labels.alone, layout.width - 2 * FIGURE_MARGIN, SMALL)}]
+        heading = [{"text": fit_text(labels.alone, layout.width - 2 * FIGURE_MARGIN, SMALL)}]
         drawn.append(small("alone-text", heading, {"value": FIGURE_MARGIN}, {"value": layout.alone_at}))
     return canvas.frame(drawn, labels, width=layout.width, height=layout.height)
 
@@ -89,7 +89,7 @@ def choose_box(names: Iterable[str], layers: Layers, width: int) -> float:
     """The width of boxes: that of the longest name, but narrower where many are side by side."""
     most = max(map(len, layers.rows), default=1)
     room = min(WIDEST_BOX, max(CROWDED_BOX, width / most - BETWEEN))
-    return max(LEAST_BOX, *(min(room, BOLD * measure_width(fit(name, WIDEST_BOX)) + 18) for name in names))
+    return max(LEAST_BOX, *(min(room, BOLD * measure_width(fit_text(name, WIDEST_BOX)) + 18) for name in names))
 
 
 def place_layers(layers: Layers, box: float, width: int) -> Layout:
@@ -126,7 +126,7 @@ def draw_boxes(report: HierarchyReport, shown: Mapping[str, str], layers: Layers
             "bottom": y + BOX_HEIGHT / 2,
             "name_y": y - 8,
             "figure_y": y + 9,
-            "text": fit(shown[name], (layout.box - 12) / BOLD),
+            "text": fit_text(shown[name], (layout.box - 12) / BOLD),
             "figure": DASH if "pairs" in found.undefined else f"{found.pairs:,} / {found.tested:,}",
             "alone": name in layers.alone,
         }
@@ -264,7 +264,7 @@ def find_depths(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     return depths | lifted
 
 
-def follow(edge: Edge, depths: Mapping[str, int]) -> list[NodeName]:
+def trace_edge(edge: Edge, depths: Mapping[str, int]) -> list[NodeName]:
     """All places of an edge, from its lower end to its higher."""
     lower, higher = edge
     return [lower, *((lower, higher, depth) for depth in range(depths[lower] + 1, depths[higher])), higher]
@@ -274,7 +274,7 @@ def order(rows: list[list[NodeName]], edges: Sequence[Edge], depths: Mapping[str
     """Each layer by the mean position of its neighbours, up and down (Sugiyama 1981), so that few edges cross."""
     beside: dict[NodeName, list[NodeName]] = {place: [] for row in rows for place in row}
     for edge in edges:
-        way = follow(edge, depths)
+        way = trace_edge(edge, depths)
         for one, other in pairwise(way):
             beside[one].append(other)
             beside[other].append(one)

@@ -17,20 +17,20 @@ from saiten_server.platform.charts.canvas import (
     ChartRow,
     Ruler,
     Spec,
-    fit,
+    fit_text,
     layer,
     small,
     write_number,
 )
 
 if TYPE_CHECKING:
-    from saiten_server.comparison.values import Verdict
+    from saiten_server.comparison.values import ComparisonVerdict
 
 ROW_STEP, NAME_LINE, BAR_LINE, TICK = 44, 13, 31, 9
 INTERVALS_MARGIN = 14
 POINT = {"type": "point", "fill": canvas.SERIES[0], "size": 56}
 REFERENCE = {"type": "rule", "color": canvas.INK, "strokeWidth": 3}
-LOOKS: dict[Verdict, dict[str, Any]] = {
+LOOKS: dict[ComparisonVerdict, dict[str, Any]] = {
     "better": {"type": "point", "shape": "triangle-up", "stroke": canvas.GOOD, "fill": canvas.GOOD, "size": 64},
     "worse": {"type": "point", "shape": "triangle-down", "stroke": canvas.BAD, "fill": canvas.BAD, "size": 64},
     "inconclusive": {"type": "point", "shape": "circle", "stroke": canvas.NEUTRAL, "fill": canvas.SURFACE, "size": 64},
@@ -64,7 +64,7 @@ class ForestRow:
     name: str
     difference: float | None
     interval: tuple[float, float] | None
-    verdict: Verdict
+    verdict: ComparisonVerdict
     reach: float
 
 
@@ -113,7 +113,7 @@ def build_correlation(
         )
         for aspect, found in report.aspects.items()
     ]
-    return build_intervals(rows, labels, rule_correlations(rows, fit(labels.axis, width, SMALL)), width=width)
+    return build_intervals(rows, labels, rule_correlations(rows, fit_text(labels.axis, width, SMALL)), width=width)
 
 
 def rule_correlations(rows: Sequence[IntervalRow], title: str) -> Ruler:
@@ -140,7 +140,7 @@ def build_forest(rows: Sequence[ForestRow], labels: ForestLabels, *, width: int 
     ticks = canvas.choose_ticks(-farthest, farthest)
     form = "+.0%" if shares and all(abs(100 * t - round(100 * t)) < 1e-6 for t in ticks) else ""
     form = form or ("+.1%" if shares else canvas.choose_form(ticks, signed=True))
-    x = Ruler(-farthest, farthest, ticks, form, fit(labels.share if shares else labels.points, width, SMALL))
+    x = Ruler(-farthest, farthest, ticks, form, fit_text(labels.share if shares else labels.points, width, SMALL))
     drawn = []
     for verdict, look in LOOKS.items():
         mine = [mark for mark, row in zip(marks, rows, strict=True) if row.verdict == verdict]
@@ -168,8 +168,8 @@ def place(row: IntervalRow, number: int, width: int, *, half: int = TICK) -> Cha
     low, high = row.interval or (None, None)
     middle = number * ROW_STEP + BAR_LINE
     return {
-        "text": fit(row.name, max(width / 4, width - canvas.measure_width(row.figure, SMALL) - 12)),
-        "figure": fit(row.figure, 3 * width / 4 - 12, SMALL),
+        "text": fit_text(row.name, max(width / 4, width - canvas.measure_width(row.figure, SMALL) - 12)),
+        "figure": fit_text(row.figure, 3 * width / 4 - 12, SMALL),
         "at": row.value,
         "low": low,
         "high": high,

@@ -38,6 +38,7 @@ from saiten_server.platform.charts.panels import SharePart
 from saiten_server.platform.charts.sheet import ChartSection, ChartSheet, label_names, require_drawing, write_sheet
 from saiten_server.stats.agreement import correlate_aspects
 from saiten_server.stats.observations import Floats, Observations
+from saiten_server.stats.statistics import count
 
 Labels = Mapping[str, str]
 
@@ -332,7 +333,7 @@ def describe_change(one: reports.Dependency) -> str:
 
 def draw_systems(columns: Mapping[str, Floats], observations: Observations, labels: Labels) -> list[Spec]:
     """A chart per aspect with a row per system, in the same order everywhere, the best on average first."""
-    best = rank_systems(columns, observations)
+    best = sort_systems(columns, observations)
     charts = []
     for name, column in columns.items():
         rows = [
@@ -345,7 +346,7 @@ def draw_systems(columns: Mapping[str, Floats], observations: Observations, labe
     return charts
 
 
-def rank_systems(columns: Mapping[str, Floats], observations: Observations) -> list[int]:
+def sort_systems(columns: Mapping[str, Floats], observations: Observations) -> list[int]:
     """The systems by their mean over the aspects, each aspect in units of its own spread; without values last."""
     totals = np.full((len(observations.systems), len(columns)), np.nan)
     for place, column in enumerate(columns.values()):
@@ -473,11 +474,6 @@ def size_of(report: AgreementReport | CorrelationReport | JudgesReport) -> str:
     """How many items, systems and raters it is of. One system's answer to a context is an item."""
     raters = count(report.raters, "rater") if report.raters else "raters not named"
     return f"{count(report.items, 'item')}, {count(report.systems, 'system')}, {raters}"
-
-
-def count(n: int, one: str) -> str:
-    """`1 item`, `1,200 items`."""
-    return f"{n:,} {one}{'' if n == 1 else 's'}"
 
 
 def number(value: float | None, digits: int = 2, *, signed: bool = False) -> str:

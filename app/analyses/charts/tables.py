@@ -12,7 +12,7 @@ from saiten_server.platform.charts.canvas import (
     ChartRow,
     Margins,
     Spec,
-    fit,
+    fit_text,
     frame,
     layer,
     letters,
@@ -40,10 +40,10 @@ def draw_table(table: PaperTable, path: Path | str) -> list[str]:
 def build_table(table: PaperTable, labels: Mapping[str, str]) -> Spec:
     """Names on the left, figures aligned to the right, and rules as booktabs has them. `labels` are those of all
     names."""
-    heads = [fit(labels[name], WIDEST_NAME) for name in (table.head, *(one.name for one in table.columns))]
+    heads = [fit_text(labels[name], WIDEST_NAME) for name in (table.head, *(one.name for one in table.columns))]
     lines = [
         [
-            fit(labels[row.name], WIDEST_NAME),
+            fit_text(labels[row.name], WIDEST_NAME),
             *(
                 "/".join(DASH if value is None else write_number(value, digits=column.digits) for value in cell)
                 if any(value is not None for value in cell)

@@ -23,7 +23,7 @@ class Anchor(Value):
     ratings: dict[Id, int]
 
 
-Rating = Annotated[int, Field(ge=-1000, le=1000)]
+BoundedRating = Annotated[int, Field(ge=-1000, le=1000)]
 """No rubric has more levels. Bounded because a caller may send a reference, whose sums must stay small."""
 
 
@@ -43,7 +43,7 @@ class AnchorRatings(Value):
     judge: str
     signature: str
     at: Moment
-    ratings: dict[str, dict[str, Annotated[tuple[Rating | None, ...], listed(minimum=1, maximum=100)]]]
+    ratings: dict[str, dict[str, Annotated[tuple[BoundedRating | None, ...], listed(minimum=1, maximum=100)]]]
 
 
 class AspectDrift(Telling):

@@ -35,7 +35,7 @@ from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.rubric import MeanComposite, Rubric, compose
 from saiten_server.runs.frame import RunFrame, key_all
 from saiten_server.runs.summary import MeasureKey
-from saiten_server.stats.correlation_intervals import estimate
+from saiten_server.stats.correlation_intervals import estimate_coefficient
 from saiten_server.stats.observations import Floats, Integers, join_shared, number_first
 from saiten_server.stats.phrases import tell_count
 from saiten_server.stats.resampling import find_quantile
@@ -130,7 +130,7 @@ def find_correlation_interval(
     """The 95 % interval of the correlation, or why there is none. With several samples it is that of the corrected one:
     the plain one's, corrected as the figure is, made as wide as the resamples of the corrected one, shape (draws,),
     which know how uncertain the repeatability is."""
-    found = estimate("pearson", pairs.old, pairs.new, pairs.clusters, plain).interval()
+    found = estimate_coefficient("pearson", pairs.old, pairs.new, pairs.clusters, plain).interval()
     if isinstance(found, Message) or pairs.noise is None:
         return found
     low, high = np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5])

@@ -194,7 +194,7 @@ def use_link(
     link = stored.link
     shown, values = dict(runs), {}
     for role, run in runs.items():
-        signatures = [translate(line, link) for line in run.signatures]
+        signatures = [translate_signature(line, link) for line in run.signatures]
         if signatures and all(signatures):
             counted = {line: count for line, count in zip(signatures, run.signatures.values(), strict=True) if line}
             shown[role], values[role] = link_run(run, stored, rubrics[role], counted)
@@ -217,13 +217,13 @@ def choose_link(links: Sequence[Link], lines: Sequence[str], targets: Sequence[s
     if not lines or not wanted or all(read_comparable(line) in wanted for line in lines):
         return None
     for link in sorted(links, key=lambda one: all(aspect.state == "refused" for aspect in one.aspects.values())):
-        moved = [translate(line, link) for line in lines]
+        moved = [translate_signature(line, link) for line in lines]
         if all(line is not None and read_comparable(line) in wanted for line in moved):
             return link
     return None
 
 
-def translate(line: str, link: Link) -> str | None:
+def translate_signature(line: str, link: Link) -> str | None:
     """The signature with the new judge's pieces in the place of the old judge's; None where it is not the old judge's.
     What belongs to the blend stays as it is."""
     own, old, new = (read_signature(one) for one in (line, link.old_signature, link.new_signature))

@@ -22,7 +22,7 @@ from saiten_server.core.redaction import refuse_covered
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, Upload, body_of, receive, require_media_type, too_large
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries
-from saiten_server.platform.web.openapi import EXAMPLE, PROBLEMS, form, lines, reads
+from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, PROBLEMS, form, lines, reads
 from saiten_server.ratings.requests import HUMAN, parse_ratings
 from saiten_server.ratings.values import HumanRating, locate_fault
 from saiten_server.runs.clusters import ALONE, Trace, find_clusters, hash_beginnings, name_dialogue, name_found
@@ -67,7 +67,9 @@ class ValidGate(BaseModel):
     "/evaluations",
     summary="Validate evaluation requests",
     responses={200: {"model": ValidEvaluations}, **PROBLEMS},
-    openapi_extra=reads({NDJSON: lines(EvaluationLine, "one `EvaluationLine` per line", {"id": "sea-1", **EXAMPLE})}),
+    openapi_extra=reads(
+        {NDJSON: lines(EvaluationLine, "one `EvaluationLine` per line", {"id": "sea-1", **EVALUATION_EXAMPLE})}
+    ),
 )
 async def validate_evaluations(request: Request) -> ValidEvaluations:
     """Validates the requests as `POST /v1/evaluations` would, each with its `id` if it has one. The pointer of a fault

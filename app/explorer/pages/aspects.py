@@ -42,7 +42,7 @@ MOST_RUNS_LISTED = 100
 MOST_ASKED = 40
 """Most runs that an address may name; more than can be analysed together."""
 
-LEVELS = {"0.01": 0.01, "0.05": 0.05}
+ALPHA_LEVELS = {"0.01": 0.01, "0.05": 0.05}
 ASPECT_VALUES = ("judge", "ratings")
 MOST_PARAMETER_CHARACTERS = 100
 
@@ -58,13 +58,13 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
     if choice is None:
         return render(request, "aspects.html", state="empty")
     level = given.get("alpha", "")
-    level = level if level in LEVELS else next(iter(LEVELS))
+    level = level if level in ALPHA_LEVELS else next(iter(ALPHA_LEVELS))
     values = "ratings" if given.get("values") == "ratings" else "judge"
     rubric = find_rubric(container, choice.rubric)
     found: dict[str, Any] = {"state": "gone"}
     if rubric is not None:
         found = await gather_aspects(
-            container, project, speech_of(request), choice, rubric, alpha=LEVELS[level], values=values
+            container, project, speech_of(request), choice, rubric, alpha=ALPHA_LEVELS[level], values=values
         )
     ids = [run.id for run in choice.chosen]
 
@@ -79,7 +79,7 @@ async def show_aspects(request: Request, container: Serving, project: Project) -
         ids=ids,
         rubric=rubric,
         level=level,
-        levels=tuple(LEVELS),
+        levels=tuple(ALPHA_LEVELS),
         values=values,
         address=address,
         system_of=system_of,
@@ -204,9 +204,9 @@ def choose_runs(runs: Sequence[Batch], *, rubric: str, asked: Sequence[str], is_
     mine = by_rubric[name]
     named = [run for run in mine if run.id in asked]
     if not named or (len(named) == 1 and not is_final):
-        first = suggest(mine)
+        first = suggest_runs(mine)
         named = [run for run in mine if run in first or run in named]
-    chosen = fit(named, asked)
+    chosen = limit_runs(named, asked)
     return RunSelection(name, tuple(by_rubric), tuple(mine), tuple(chosen), len(named) - len(chosen))
 
 
@@ -215,7 +215,7 @@ def owner_of(run: Batch) -> str:
     return system_of(run) or title_run(run)
 
 
-def suggest(runs: Sequence[Batch]) -> list[Batch]:
+def suggest_runs(runs: Sequence[Batch]) -> list[Batch]:
     """Of each system the newest run, and the one before it of the same name."""
     found: dict[str, list[Batch]] = {}
     for run in runs:
@@ -225,7 +225,7 @@ def suggest(runs: Sequence[Batch]) -> list[Batch]:
     return [run for members in found.values() for run in members]
 
 
-def fit(runs: Sequence[Batch], asked: Sequence[str]) -> list[Batch]:
+def limit_runs(runs: Sequence[Batch], asked: Sequence[str]) -> list[Batch]:
     """As many of the runs as are looked at together, those that were asked for before others."""
     kept: list[Batch] = []
     for run in sorted(runs, key=lambda each: each.id not in asked):

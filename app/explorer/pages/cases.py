@@ -111,7 +111,7 @@ class RunCases(NamedTuple):
     ratings: Sequence[StoredRating]
 
 
-async def read_run(container: Container, project: str, batch: Batch, positions: Sequence[int]) -> RunCases:
+async def read_run_cases(container: Container, project: str, batch: Batch, positions: Sequence[int]) -> RunCases:
     """The run's responses at these positions; what was erased meanwhile is left out. Texts of an adopted run are read
     from its files."""
     found = await container.dashboard.browser.read(project, batch.id, positions)
@@ -127,7 +127,7 @@ async def read_cases(
     read = []
     for number, batch in enumerate(runs):
         positions = [place for row in rows if (place := row.positions[number]) is not None]
-        read.append(await read_run(container, project, batch, positions))
+        read.append(await read_run_cases(container, project, batch, positions))
     return view_cases(read, rubric, rows)
 
 
@@ -170,12 +170,12 @@ def view_side(
         return CaseResponse(one, count, address, None, None, raters, turns)
     context = one.candidate.context
     known = next(each.candidate.context for each in results if each is not None)
-    pieces = tell_apart(first.candidate.response, one.candidate.response) if number and first is not None else None
+    pieces = mark_difference(first.candidate.response, one.candidate.response) if number and first is not None else None
     other = None if context == known else context
     return CaseResponse(one, count, address, pieces, other, raters)
 
 
-def tell_apart(before: str, after: str) -> Sequence[Piece] | None:
+def mark_difference(before: str, after: str) -> Sequence[Piece] | None:
     """How two responses differ, character by character; None where they are equal, too long for that, or unrelated."""
     if before == after or max(len(before), len(after)) > MOST_COMPARED:
         return None
@@ -236,11 +236,11 @@ def view_case(
         if code != "baseline-judge"
     ]
     context = known.candidate.context
-    excerpt = shorten(context[-1].text if context else known.candidate.response)
+    excerpt = show_beginning(context[-1].text if context else known.candidate.response)
     return CaseView(row, known.entry.item, context, excerpt, sides, ratings, list(dict.fromkeys(notes)))
 
 
-def shorten(text: str) -> str:
+def show_beginning(text: str) -> str:
     """The text's beginning on one line."""
     line = " ".join(text[: 4 * EXCERPT_CHARACTERS].split())
     return line if len(line) <= EXCERPT_CHARACTERS else line[: EXCERPT_CHARACTERS - 1] + "…"

@@ -38,7 +38,7 @@ async def show_disagreements(request: Request, container: Serving, project: Proj
     page: dict[str, Any] = {"batch": batch, "rubric": rubric, "system": system_of(batch), "build": build_of(batch)}
     if rubric is None:
         return render(request, "disagreements.html", state="gone", **page)
-    found = await find(container, project, batch, rubric)
+    found = await find_disagreements(container, project, batch, rubric)
     if isinstance(found, PendingComputation):
         return render(request, "disagreements.html", state="computing", **page)
     if not found.aspects:
@@ -83,7 +83,9 @@ async def show_disagreements(request: Request, container: Serving, project: Proj
     )
 
 
-async def find(container: Container, project: str, batch: Batch, rubric: Rubric) -> Disagreements | PendingComputation:
+async def find_disagreements(
+    container: Container, project: str, batch: Batch, rubric: Rubric
+) -> Disagreements | PendingComputation:
     """The batch's disagreements, once they are computed."""
     service = container.ratings.service
     excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))

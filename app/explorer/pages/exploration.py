@@ -10,12 +10,12 @@ from typing import Any, cast, get_args
 from starlette.datastructures import QueryParams
 
 from saiten_server.core.conversation import FINDING
+from saiten_server.core.evaluation import RESULT_STATUSES
 from saiten_server.core.rubric import Rubric
 from saiten_server.platform.web.language import query
 from saiten_server.runs.result import ANY_ASPECT, CaseChoice, CaseQuery, CaseSort, ResultQuery
 from saiten_server.runs.summary import BLENDED, SYSTEM
 
-RESULT_STATUSES = ("scored", "partial", "failed")
 MOST_QUERY_CHARACTERS = 200
 MOST_VALUE = 1e15
 LARGEST_NUMBER = 10_000_000
@@ -146,7 +146,7 @@ def read_exploration(
     """What the address says, of measures that there are."""
     sort, show, measure = asked.get("sort"), asked.get("show"), asked.get("measure")
     status, unrated = asked.get("status"), asked.get("unrated")
-    key, between, value = (clean(asked.get("meta")) or "").partition("=")
+    key, between, value = (shorten_query(asked.get("meta")) or "").partition("=")
     is_known = len(runs) > 1 or sort not in OF_SEVERAL
     cases = CaseQuery(
         sort=cast(CaseSort, sort) if sort in get_args(CaseSort) and is_known else find_usual_sort(runs),
@@ -154,19 +154,19 @@ def read_exploration(
         show=cast(CaseChoice, show) if show in get_args(CaseChoice) and len(runs) > 1 else "all",
         levels=dict(read_levels(asked, measures)),
         unrated=unrated if unrated == ANY_ASPECT or unrated in measures else None,
-        warning=clean(asked.get("warning")),
+        warning=shorten_query(asked.get("warning")),
         status=status if status in RESULT_STATUSES else None,
-        text=clean(asked.get("text")),
+        text=shorten_query(asked.get("text")),
         metadata=(key.strip(), value.strip()) if key.strip() and between else None,
     )
     return Exploration(
         tuple(runs),
         cases,
         read_address_number(asked.get("page"), least=1) or 1,
-        link=clean(asked.get("link")),
+        link=shorten_query(asked.get("link")),
         mismatch=asked.get("mismatch") == "1",
         figures="corrected" if asked.get("figures") == "corrected" else None,
-        gate=clean(asked.get("gate")),
+        gate=shorten_query(asked.get("gate")),
         usual=usual,
     )
 
@@ -212,7 +212,7 @@ def write_value(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
-def clean(text: str | None) -> str | None:
+def shorten_query(text: str | None) -> str | None:
     """The text on one line, truncated; None if it is empty."""
     shown = "".join(character for character in (text or "")[:MOST_QUERY_CHARACTERS] if character.isprintable())
     return shown.strip() or None
@@ -237,7 +237,7 @@ def list_numbers(number: int, last: int) -> list[int | None]:
     return numbers
 
 
-def translate(batch_id: str, asked: QueryParams) -> dict[str, Any]:
+def translate_query(batch_id: str, asked: QueryParams) -> dict[str, Any]:
     """The parameters of a run's former list of items as the explorer has them."""
     former = {name: asked.get(name) for name in ("sort", "order", "finding", "system", "unrated", "status", "text")}
     first = ((read_address_number(asked.get("page"), least=1) or 1) - 1) * FORMER_ROWS

@@ -20,14 +20,14 @@ from saiten_server.explorer.pages.exploration import (
     find_usual,
     list_numbers,
     read_exploration,
-    translate,
+    translate_query,
 )
 from saiten_server.explorer.pages.items import (
     ItemColumn,
     ItemLine,
     ItemList,
     list_item_columns,
-    read_items,
+    read_listed,
     show_columns,
 )
 from saiten_server.explorer.pages.verdict import give_verdict
@@ -106,7 +106,7 @@ class AskedCases(NamedTuple):
         return "large" if sum(batch.counts.total for batch in self.runs) > MOST_RESULTS else None
 
 
-async def read_asked(request: Request, container: Container, project: str) -> AskedCases:
+async def read_asked_cases(request: Request, container: Container, project: str) -> AskedCases:
     """What the address asks for. Raises NotFound for a run that the project does not have."""
     asked = request.query_params
     roles = [asked[name] for name in ("baseline", "candidate") if asked.get(name)]
@@ -131,7 +131,7 @@ async def read_asked(request: Request, container: Container, project: str) -> As
 async def show_cases(request: Request, container: Serving, project: Project) -> Response:
     """The cases of the runs in the address, and of two of them the verdict; without any, a choice of runs, and those
     that hold a text."""
-    asked = await read_asked(request, container, project)
+    asked = await read_asked_cases(request, container, project)
     state, obstacle = asked.state, asked.obstacle
     if state.gate is not None and not asked.runs:
         kept = await container.comparison.gates.find(project, state.gate)
@@ -156,7 +156,7 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
     if obstacle == "pick":
         baseline = asked.runs[0] if asked.runs and request.query_params.get("baseline") else None
         candidate = asked.runs[0] if asked.runs and baseline is None else None
-        page["chosen"] = await suggest(container, project, listed, baseline, candidate)
+        page["chosen"] = await suggest_pair(container, project, listed, baseline, candidate)
         page["texts"] = await find_runs(container, project, state.cases.text) if state.cases.text else None
         return render(request, "explore.html", **page)
     if len(asked.runs) == 2 and obstacle in (None, "large"):
@@ -172,7 +172,7 @@ async def show_cases(request: Request, container: Serving, project: Project) -> 
 async def list_items(request: Request, container: Serving, project: Project, batch_id: str) -> Response:
     """The former address of a run's responses."""
     await container.batches.find(project, batch_id)
-    return redirect(query("/explore", **translate(batch_id, request.query_params)))
+    return redirect(query("/explore", **translate_query(batch_id, request.query_params)))
 
 
 @router.get("/compare")
@@ -183,7 +183,7 @@ async def lead(request: Request) -> Response:
     return redirect(f"{path}?{request.url.query}" if request.url.query else path)
 
 
-async def suggest(
+async def suggest_pair(
     container: Container, project: str, listed: Sequence[Batch], baseline: Batch | None, candidate: Batch | None
 ) -> list[str]:
     """The runs that are chosen at first: the newest, and its name's pinned baseline, else the run before it of its name
@@ -285,7 +285,7 @@ async def list_cases(
         places = await find_places(container, project, asked, asked.state, offset=offset, limit=limit)
         if isinstance(places, PendingComputation):
             return places
-        cases, lines = await read_lines(container, project, asked, places, places.positions, first=offset)
+        cases, lines = await read_item_lines(container, project, asked, places, places.positions, first=offset)
         return FoundCases(
             places.total, asked.runs[0].counts.total, cases, lines, *await count_codes(container, project, asked)
         )
@@ -319,7 +319,7 @@ async def find_places(
     """The matching responses of the only run."""
     batch, rubric, apart = asked.runs[0], asked.rubric, dict[int, float]()
     if state.cases.sort == "people" and rubric is not None:
-        known = await disagreements.find(container, project, batch, rubric)
+        known = await disagreements.find_disagreements(container, project, batch, rubric)
         if isinstance(known, PendingComputation):
             return known
         apart = known.rank(state.cases.measure, {aspect.id: aspect.scale for aspect in rubric.aspects})
@@ -329,12 +329,12 @@ async def find_places(
     return ListedPlaces(total, positions, apart)
 
 
-async def read_lines(
+async def read_item_lines(
     container: Container, project: str, asked: AskedCases, places: ListedPlaces, some: Sequence[int], *, first: int
 ) -> tuple[list[CaseView], dict[int, ItemLine]]:
     """Some of the responses, of which the first is of that number in the list."""
     listed = ItemList(asked.runs[0], asked.state, asked.columns, asked.rubric)
-    return await read_items(container, project, listed, some, first=first, apart=places.apart)
+    return await read_listed(container, project, listed, some, first=first, apart=places.apart)
 
 
 async def count_codes(

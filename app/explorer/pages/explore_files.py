@@ -22,8 +22,8 @@ from saiten_server.explorer.pages.explore import (
     describe_view,
     find_places,
     list_cases,
-    read_asked,
-    read_lines,
+    read_asked_cases,
+    read_item_lines,
 )
 from saiten_server.explorer.pages.verdict import give_verdict
 from saiten_server.platform.computations import PendingComputation
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 async def read_open(request: Request, container: Container, project: str) -> AskedCases:
     """What the address asks for; raises InvalidRequest where there are no cases to be had."""
-    asked = await read_asked(request, container, project)
+    asked = await read_asked_cases(request, container, project)
     if asked.obstacle is not None:
         raise InvalidRequest(Message("runs-to-explore"))
     return asked
@@ -72,7 +72,7 @@ async def read_pages(container: Container, project: str, asked: AskedCases) -> A
         places = await wait_for(find)
         for first in range(0, len(places.positions), CASES_AT_ONCE):
             some = places.positions[first : first + CASES_AT_ONCE]
-            yield (await read_lines(container, project, asked, places, some, first=first))[0]
+            yield (await read_item_lines(container, project, asked, places, some, first=first))[0]
         return
     offset, total = 0, 1
     while offset < total:
@@ -90,7 +90,7 @@ async def download_ndjson(request: Request, container: Serving, project: Project
         async for cases in read_pages(container, project, asked):
             yield await asyncio.to_thread(write_case_lines, cases, asked)
 
-    return send(write(), "application/x-ndjson", "cases.ndjson")
+    return stream_file(write(), "application/x-ndjson", "cases.ndjson")
 
 
 @router.get("/explore.csv")
@@ -102,9 +102,9 @@ async def download_csv(request: Request, container: Serving, project: Project) -
     async def write() -> AsyncIterator[bytes]:
         yield write_rows([[*list_heads(asked, measures)]])
         async for cases in read_pages(container, project, asked):
-            yield await asyncio.to_thread(write_table, cases, asked, measures)
+            yield await asyncio.to_thread(write_cases, cases, asked, measures)
 
-    return send(write(), "text/csv; charset=utf-8; header=present", "cases.csv")
+    return stream_file(write(), "text/csv; charset=utf-8; header=present", "cases.csv")
 
 
 @router.get("/explore.html")
@@ -134,13 +134,13 @@ async def wait_for_verdict(request: Request, container: Container, project: str,
     return page
 
 
-def send(parts: AsyncIterator[bytes], media_type: str, name: str) -> Response:
+def stream_file(parts: AsyncIterator[bytes], media_type: str, name: str) -> Response:
     """The file, as it is made."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(parts, headers=headers, media_type=media_type)
 
 
-def write_table(cases: Sequence[CaseView], asked: AskedCases, measures: Sequence[str]) -> bytes:
+def write_cases(cases: Sequence[CaseView], asked: AskedCases, measures: Sequence[str]) -> bytes:
     """A row a case."""
     return write_rows([[*list_cells(case, asked, measures)] for case in cases])
 

@@ -201,7 +201,7 @@ async def render_item(
         evaluation=evaluation,
         trace=shown.trace,
         rubric=known,
-        said=list_said(candidate.context, translation, warned),
+        said=list_utterances(candidate.context, translation, warned),
         response=candidate.response,
         response_warnings=codes_at("response", warned),
         translation=translation,
@@ -465,7 +465,7 @@ class CompositeView(NamedTuple):
     terms: Sequence[TermView]
 
 
-def list_said(
+def list_utterances(
     context: Sequence[Utterance], translation: Translation | None, warned: Sequence[tuple[str, str]]
 ) -> list[ShownUtterance]:
     """The context, each utterance with its translation. `warned` are warnings' places and codes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from saiten_server.core.batch import Batch
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.rubric import Aspect, Level, Rubric, range_of
-from saiten_server.explorer.pages.cases import CaseView, read_run, shorten, view_cases
+from saiten_server.explorer.pages.cases import CaseView, read_run_cases, show_beginning, view_cases
 from saiten_server.explorer.pages.exploration import Exploration
 from saiten_server.runs.result import CaseRow, Result
 from saiten_server.runs.summary import BLENDED, find_faulty, measure_spread
@@ -127,7 +127,7 @@ class ItemList(NamedTuple):
     rubric: Rubric | None
 
 
-async def read_items(
+async def read_listed(
     container: Container,
     project: str,
     listed: ItemList,
@@ -139,7 +139,7 @@ async def read_items(
     """The results at these positions as cases with all texts, and their lines by position. The first of them is number
     `first` of the list; `apart` is how far the judge is from people. What was erased meanwhile is left out."""
     batch, state, columns, rubric = listed
-    run = await read_run(container, project, batch, places)
+    run = await read_run_cases(container, project, batch, places)
     shown, rows, lines = show_columns(columns, state.measure), [], {}
     for position, result in run.found.items():
         evaluation = result.evaluation
@@ -149,7 +149,7 @@ async def read_items(
         disagreement = spread if state.cases.sort == "samples" else apart.get(position)
         rows.append(CaseRow([position], [1], values, [None], [None], disagreement))
         line = [cell for cell in cells if cell.column in shown]
-        lines[position] = ItemLine(result, line, shorten(result.candidate.response), count_findings(result))
+        lines[position] = ItemLine(result, line, show_beginning(result.candidate.response), count_findings(result))
     views = []
     numbers = {position: number for number, position in enumerate(places, start=first)}
     for view in view_cases([run], rubric, rows):

@@ -177,7 +177,7 @@ async def stream_events(
         wait = watching.SHORTEST_POLL_SECONDS if changed else min(longest, wait * 1.5)
         if changed:
             sent_at = clock()
-        elif clock() - sent_at >= watching.HEARTBEAT_SECONDS:
+        elif clock() - sent_at >= watching.SILENT_SECONDS:
             yield KEEPALIVE_COMMENT
             sent_at = clock()
     yield format_event(OVER, {}, event_id=OVER)

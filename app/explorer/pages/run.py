@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 from saiten_server.platform.web.problems import title_of
 
 MOST_TABLE_ROWS = 100
-MOST_LOOKED_AT = 100
+MOST_RATINGS_READ = 100
 """On people's scale."""
 
 router = APIRouter(prefix="/runs", include_in_schema=False, route_class=PageRoute)
@@ -208,7 +208,7 @@ def is_rated(found: Reliability | None) -> bool:
 
 async def is_simulated(container: Container, project: str, batch: Batch) -> bool:
     """Whether what is stored as ratings of the run, as far as it is looked at, came from no person."""
-    found = await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=MOST_LOOKED_AT)
+    found = await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=MOST_RATINGS_READ)
     return bool(found) and all(rating.simulated for _, rating in found)
 
 

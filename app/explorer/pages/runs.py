@@ -193,7 +193,7 @@ MOST_LINES = 50
 MOST_COMPARED_CANDIDATES = 20_000
 """Most candidates of a run that is compared automatically; more take seconds."""
 
-State = Literal["known", "computing", "mismatch", "unknown"]
+ComparisonState = Literal["known", "computing", "mismatch", "unknown"]
 
 
 class Glance(NamedTuple):
@@ -202,7 +202,7 @@ class Glance(NamedTuple):
 
     batch: Batch
     before: Batch
-    state: State
+    state: ComparisonState
     worse: Sequence[tuple[str, AspectValidation]] = ()
     better: Sequence[tuple[str, AspectValidation]] = ()
     more_worse: int = 0

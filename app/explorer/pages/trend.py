@@ -55,7 +55,7 @@ CARD_BUILDS = 50
 CARD_WIDTH, PAGE_WIDTH, BUILD_WIDTH = 292, 1160, 12
 """Pixels: what a card leaves on a phone, the page's charts at most, and each build's share of them."""
 
-QUANTILE = 1.96
+ERRORS_IN_MARGIN = 1.96
 
 
 class TrendFigure(NamedTuple):
@@ -92,7 +92,7 @@ class TrendRun:
             mean, interval = rate.rate, rate.interval
         if mean is None:
             return None
-        return TrendFigure(mean, interval, (interval[1] - interval[0]) / 2 / QUANTILE if interval else None)
+        return TrendFigure(mean, interval, (interval[1] - interval[0]) / 2 / ERRORS_IN_MARGIN if interval else None)
 
 
 class TrendAspect(NamedTuple):
@@ -329,8 +329,8 @@ def link_run(run: TrendRun, stored: StoredLink) -> TrendRun:
         if moved is None or found.mean is None or not isclose(counted, found.mean, abs_tol=1e-4):
             continue
         margins = [abs(end - found.mean) for end in found.interval] if found.interval else None
-        below, above = (hypot(one * moved.stretch, QUANTILE * moved.error) for one in margins or (0.0, 0.0))
-        error = sum(margins) / 2 / QUANTILE * moved.stretch if margins else None
+        below, above = (hypot(one * moved.stretch, ERRORS_IN_MARGIN * moved.error) for one in margins or (0.0, 0.0))
+        error = sum(margins) / 2 / ERRORS_IN_MARGIN * moved.stretch if margins else None
         interval = (moved.mean - below, moved.mean + above) if margins else None
         linked[name] = TrendFigure(moved.mean, interval, error, is_linked=True)
     return TrendRun(

@@ -17,13 +17,13 @@ from saiten_server.comparison.links.service import choose_link
 from saiten_server.comparison.service import Examination
 from saiten_server.comparison.values import (
     Comparison,
+    ComparisonVerdict,
     CorrectedMeasure,
     GateReason,
     GateReport,
     GateRule,
     GateVerdict,
     Measure,
-    Verdict,
     asked_of,
 )
 from saiten_server.core.batch import Batch
@@ -54,10 +54,10 @@ async def give_verdict(
     page = {
         "baseline": both[0],
         "candidate": both[1],
-        "called": shorten(*both),
+        "called": name_two_runs(*both),
         "judges_of": lambda batch: run_names.judges_of(container, batch),
     }
-    kept, names = await find_kept(container, project, state, both), name_measures(rubric, speech)
+    kept, names = await find_kept_gate(container, project, state, both), name_measures(rubric, speech)
     page["kept"] = kept
     if kept is not None:
         page |= {
@@ -83,7 +83,7 @@ async def give_verdict(
     return {**page, "outcome": "ready", **report}
 
 
-async def find_kept(
+async def find_kept_gate(
     container: Container, project: str, state: Exploration, both: tuple[Batch, Batch]
 ) -> GateReport | None:
     """The kept verdict on these runs that the address names, else the newest one."""
@@ -123,12 +123,12 @@ async def make_report(
     drawn: Mapping[str, Measure | CorrectedMeasure | None] = {row.id: row.measure for row in tables["aspects"]}
     if state.figures == "corrected":
         drawn = {name: found.corrected.get(name) for name in drawn}
-    chart = await paint(container, speech, build_chart(tables["aspects"], drawn, shorten(*both), speech))
+    chart = await paint(container, speech, build_chart(tables["aspects"], drawn, name_two_runs(*both), speech))
     return {
         "comparison": gate.comparison,
         "gate": gate,
         "trust": trust,
-        "reasons": list_reasons(gate, trust, names, speech),
+        "reasons": view_reasons(gate, trust, names, speech),
         "tables": tables,
         "corrected": [(key, name, found.corrected[key]) for key, name in names.items() if key in found.corrected],
         "corrected_by": found.corrected,
@@ -203,7 +203,7 @@ def effect_of(measure: Measure) -> str | None:
     return None if delta is None else next(word for bound, word in EFFECTS.items() if abs(delta) < bound)
 
 
-def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> str:
+def list_names(rows: Sequence[MeasureRow], verdict: ComparisonVerdict, speech: Speech) -> str:
     """The measures with that verdict in one phrase; empty if there are none."""
     names = [row.name for row in rows if row.measure.verdict == verdict]
     if len(names) <= MOST_NAMED_ASPECTS:
@@ -212,7 +212,7 @@ def list_names(rows: Sequence[MeasureRow], verdict: Verdict, speech: Speech) -> 
     return _("%(names)s and %(count)s more", names=shown, count=len(names) - MOST_NAMED_ASPECTS + 1)
 
 
-def shorten(baseline: Batch, candidate: Batch) -> dict[str, str]:
+def name_two_runs(baseline: Batch, candidate: Batch) -> dict[str, str]:
     """Both runs in as few words as tell them apart: by their builds, else by systems, names, times or at last
     the letters that the page gives them."""
     both = {"baseline": baseline, "candidate": candidate}
@@ -275,7 +275,7 @@ class ReasonView:
     trust: AspectValidation | None = None
 
 
-def list_reasons(
+def view_reasons(
     gate: GateReport, trust: Mapping[str, AspectValidation], names: Mapping[str, str], speech: Speech
 ) -> list[ReasonView]:
     """All reasons, those that decided first."""

@@ -37,7 +37,7 @@ DATASET_BODY = reads(
     {JSON: form(DatasetRequest, {"dataset": "hard-cases", "filter": {"at_most": {"overall": 3}}, "limit": 50})},
     repeatable=True,
 )
-ROUND_BODY = reads({JSON: form(MonitorRoundRequest, {"name": "yesterday", "items": 50})}, repeatable=True)
+MONITOR_ROUND_BODY = reads({JSON: form(MonitorRoundRequest, {"name": "yesterday", "items": 50})}, repeatable=True)
 WINDOW_BODY = reads({JSON: form(WindowRequest, {})})
 
 
@@ -75,7 +75,7 @@ async def add_to_dataset(
     status_code=201,
     summary="Open a rating round of a window",
     responses={201: {"model": MonitorRound}, **PROBLEMS},
-    openapi_extra=ROUND_BODY,
+    openapi_extra=MONITOR_ROUND_BODY,
 )
 async def open_monitor_round(
     request: Request,

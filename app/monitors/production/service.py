@@ -18,7 +18,7 @@ from saiten_server.core.model import pointer
 from saiten_server.governance.store import PolicyStore
 from saiten_server.monitors.production.store import ChosenConversation, ProductionStore
 from saiten_server.monitors.production.values import DatasetGrowth, DatasetRequest
-from saiten_server.monitors.reading import read_item
+from saiten_server.monitors.reading import read_conversation
 from saiten_server.monitors.store.entering import begin_window
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.values import Monitor
@@ -119,7 +119,7 @@ class ProductionService:
                 if entry.position == position and said is not None and candidate.metadata.get(MONITOR) == monitor.id:
                     return self._keep(monitor, one, said, candidate.metadata)
         live = await self.live.find(project, one.id)
-        item = None if live is None else await asyncio.to_thread(read_item, live, monitor.id, self.limits)
+        item = None if live is None else await asyncio.to_thread(read_conversation, live, monitor.id, self.limits)
         return None if item is None else self._keep(monitor, one, item, item.metadata)
 
     def _keep(

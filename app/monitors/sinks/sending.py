@@ -32,7 +32,7 @@ SERVICE_SINKS = 8
 TURN_SECONDS = 10.0
 """How long one sink has its turn while others of its service may wait for theirs."""
 
-TIMEOUT_SECONDS = 10.0
+SEND_SECONDS = 10.0
 MOST_ANSWER_BYTES = 65_536
 """Of an answer, which is read only so that its connection can be used again."""
 
@@ -135,8 +135,8 @@ class Sender:
         headers = {**letter.headers, "Idempotency-Key": one.id}
         for call in letter.calls:
             try:
-                async with asyncio.timeout(TIMEOUT_SECONDS):
-                    response = await ask(client, "POST", call.url, headers, call.body)
+                async with asyncio.timeout(SEND_SECONDS):
+                    response = await send_request(client, "POST", call.url, headers, call.body)
                     is_kept = response.is_success or await has_kept(client, call, headers)
             except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
                 raise Unanswered(name_failure(error)) from None
@@ -151,10 +151,10 @@ class Sender:
 
 async def has_kept(client: httpx.AsyncClient, call: SinkCall, headers: Mapping[str, str]) -> bool:
     """Whether a service that takes nothing twice has this already."""
-    return call.kept_at is not None and (await ask(client, "GET", call.kept_at, headers)).is_success
+    return call.kept_at is not None and (await send_request(client, "GET", call.kept_at, headers)).is_success
 
 
-async def ask(
+async def send_request(
     client: httpx.AsyncClient, method: str, url: str, headers: Mapping[str, str], body: Any = None
 ) -> httpx.Response:
     """The status and headers of the answer. Its body says nothing that is needed, and may have no end."""
@@ -185,4 +185,4 @@ def open_client() -> httpx.AsyncClient:
 
     # A sink must not wait for a connection because others hold them: what is sent at once is bounded by turns.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=SENT_AT_ONCE)
-    return httpx.AsyncClient(follow_redirects=False, timeout=TIMEOUT_SECONDS, trust_env=False, limits=limits)
+    return httpx.AsyncClient(follow_redirects=False, timeout=SEND_SECONDS, trust_env=False, limits=limits)

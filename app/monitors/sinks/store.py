@@ -78,10 +78,10 @@ async def post(connection: AsyncConnection, stored: StoredMonitor, outgoing: Seq
         if count > BACKLOG:
             oldest = select(outbox.id).where(*mine).order_by(outbox.created_at, outbox.id).limit(count - BACKLOG)
             await connection.execute(delete(monitor_outbox).where(outbox.id.in_(oldest)))
-            await note(connection, stored.monitor.id, key, dropped=count - BACKLOG, error="backlog-full")
+            await note_sent(connection, stored.monitor.id, key, dropped=count - BACKLOG, error="backlog-full")
 
 
-async def note(
+async def note_sent(
     connection: AsyncConnection,
     monitor_id: str,
     key: str,
@@ -157,7 +157,7 @@ class OutboxStore:
         """It was sent, or is given up because of the error."""
         async with db.change(self._engine) as connection:
             gone = (await connection.execute(delete(monitor_outbox).where(outbox.id == one.id))).rowcount
-            await note(
+            await note_sent(
                 connection,
                 one.monitor_id,
                 one.key,
@@ -172,7 +172,7 @@ class OutboxStore:
         """The sink does not answer: it is left alone for longer each time, and what waits for it stays. What was sent
         beside what failed first counts as the same time."""
         async with db.change(self._engine) as connection:
-            await note(connection, one.monitor_id, one.key, error=error)
+            await note_sent(connection, one.monitor_id, one.key, error=error)
             this = (sinks.monitor_id == one.monitor_id) & (sinks.sink == one.key)
             failures, until = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one()
             is_closed = until is not None and until > now

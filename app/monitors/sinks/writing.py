@@ -57,12 +57,12 @@ def tell_alarm(sent: SentAlarm) -> dict[str, str]:
         "count": alarm.conversations_compared,
     }
     return {
-        language: Message(f"alarm-{sent.event}", measure=name_measure(sent, language), **said).say(language)
+        language: Message(f"alarm-{sent.event}", measure=name_sent_measure(sent, language), **said).say(language)
         for language in LANGUAGES
     }
 
 
-def name_measure(sent: SentAlarm, language: str) -> str:
+def name_sent_measure(sent: SentAlarm, language: str) -> str:
     """What pages call the measure in the language."""
     from saiten_server.platform.web.language import speech_in  # which loads all catalogues
 
@@ -110,18 +110,18 @@ def write_otlp(base: str, sent: SentScores) -> list[SinkCall]:
             "severityNumber": 9,
             "eventName": "gen_ai.evaluation.result",
             "attributes": [
-                {"key": name, "value": write_value(value)} for name, value in said.items() if value is not None
+                {"key": name, "value": write_attribute(value)} for name, value in said.items() if value is not None
             ],
         }
         if sent.trace_id and sent.span_id:
             record |= {"traceId": sent.trace_id, "spanId": sent.span_id}
         records.append(record)
-    resource = {"attributes": [{"key": "service.name", "value": write_value("saiten")}]}
+    resource = {"attributes": [{"key": "service.name", "value": write_attribute("saiten")}]}
     logs = {"resource": resource, "scopeLogs": [{"scope": {"name": "saiten"}, "logRecords": records}]}
     return [SinkCall(base if base.endswith("/v1/logs") else f"{base}/v1/logs", {"resourceLogs": [logs]})]
 
 
-def write_value(value: str | float) -> dict[str, Any]:
+def write_attribute(value: str | float) -> dict[str, Any]:
     """A value as OTLP's JSON has it."""
     return {"stringValue": value} if isinstance(value, str) else {"doubleValue": value}
 

@@ -91,7 +91,7 @@ class EnteredConversations:
     outcomes: Sequence[str] = ()
 
 
-async def enter(
+async def enter_conversations(
     engine: AsyncEngine,
     monitor_id: str,
     closed: Sequence[ClosedConversation],

@@ -92,7 +92,7 @@ class Folded:
     more: bool = False
 
 
-async def fold(engine: AsyncEngine, monitor_id: str, scales: Scales, now: datetime) -> Folded:
+async def fold_results(engine: AsyncEngine, monitor_id: str, scales: Scales, now: datetime) -> Folded:
     """Takes in the results that are there since the last time, and judges the alarms where anything changed. Nothing
     where the monitor is gone."""
     async with db.change(engine) as connection:

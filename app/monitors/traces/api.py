@@ -16,7 +16,7 @@ from saiten.core.messages import Message
 from saiten_server.core.conversation import Role
 from saiten_server.core.errors import NotFound, SaitenError
 from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Signal
-from saiten_server.monitors.traces.service import Outcome, TraceIntake
+from saiten_server.monitors.traces.service import IntakeOutcome, TraceIntake
 from saiten_server.monitors.traces.values import LiveConversation, State
 from saiten_server.platform.web.body import JSON, receive, unsupported
 from saiten_server.platform.web.dependencies import (
@@ -232,7 +232,7 @@ def read_encoding(headers: Mapping[str, str]) -> Literal["gzip", "identity"]:
     return "identity"
 
 
-def answer_outcome(outcome: Outcome, signal: Signal, language: str, *, is_json: bool) -> Response:
+def answer_outcome(outcome: IntakeOutcome, signal: Signal, language: str, *, is_json: bool) -> Response:
     """What OTLP answers, with what was rejected."""
     rejected = {why: count for why, count in outcome.rejected.items() if count}
     total = sum(rejected.values())

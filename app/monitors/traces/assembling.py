@@ -31,7 +31,7 @@ MOST_TURNS, MOST_CHARACTERS = 10_000, 16 * 1024 * 1024
 """Of a conversation, after which no further span is taken: spans refer to texts, and may tell far more than they
 hold."""
 
-ROLES: Mapping[str, Role] = {"u": "user", "s": "system"}
+ROLE_LETTERS: Mapping[str, Role] = {"u": "user", "s": "system"}
 
 TRACE_KEY, SPAN_KEY = 32, 48
 """Characters of a trace's and a span's id; a log record's key is longer."""
@@ -124,7 +124,7 @@ def tell_spans(rows: Sequence[StoredSpan]) -> list[Told]:
             told[key] = make_span(row, said)
         add_said(told[key], said, texts)
     for one in told.values():
-        settle(one)
+        settle_told(one)
     return list(told.values())
 
 
@@ -160,20 +160,22 @@ def add_said(one: Told, said: Mapping[str, Any], texts: Mapping[str, str]) -> No
     hold the same."""
     if max(len(one.said), len(one.answers)) > MOST_MESSAGES:
         return
-    asked = [TracedText(ROLES[each[0]], text) for each in said.get("q", ()) if (text := resolve(each, texts))]
-    answers = [text for each in said.get("a", ()) if (text := resolve(each, texts))]
+    asked = [
+        TracedText(ROLE_LETTERS[each[0]], text) for each in said.get("q", ()) if (text := resolve_text(each, texts))
+    ]
+    answers = [text for each in said.get("a", ()) if (text := resolve_text(each, texts))]
     one.said += asked if not one.said or not set(asked) <= set(one.said) else []
     one.answers += [text for text in answers if text not in one.answers]
     one.response = one.response or said.get("r")
     one.tool_calls = max(one.tool_calls, said.get("t", 0))
 
 
-def resolve(written: str, texts: Mapping[str, str]) -> str:
+def resolve_text(written: str, texts: Mapping[str, str]) -> str:
     """The text of a message; empty for one whose text was erased."""
     return written[2:] if written[1] == ":" else texts.get(written[2:], "")
 
 
-def settle(one: Told) -> None:
+def settle_told(one: Told) -> None:
     """Tells what the span's answer answers, by its messages."""
     users = [number for number, said in enumerate(one.said) if said.role == "user"]
     last = users[-1] if users else len(one.said) - 1

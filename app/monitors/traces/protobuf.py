@@ -79,9 +79,11 @@ def walk(
             continue
         inner = list(read_fields(outer, steps))
         try:
-            resource = parse(Resource, next((part for field_number, part in inner if field_number == 1), None), limits)
+            resource = parse_field(
+                Resource, next((part for field_number, part in inner if field_number == 1), None), limits
+            )
             refuse_attributes(len(resource.attributes), limits)
-            about = read_pairs(resource.attributes, values)
+            about = read_key_values(resource.attributes, values)
         except Rejected:
             raise BodyDamaged(Message("traces-protobuf-damaged")) from None
         for scoped in (part for field_number, part in inner if field_number == 2):
@@ -95,7 +97,7 @@ def walk_scope(
     name = ""
     for number, part in read_fields(scoped, steps):
         if number == 1:
-            scope = parse(InstrumentationScope, part, limits)
+            scope = parse_field(InstrumentationScope, part, limits)
             name = f"{scope.name} {scope.version}".strip()[:MOST_SPAN_NAME]
         elif number == 2:
             yield resource, name, part
@@ -137,7 +139,7 @@ def read_varint(body: memoryview, at: int) -> tuple[int, int]:
     raise BodyDamaged(Message("traces-protobuf-damaged"))
 
 
-def parse(kind: Any, part: memoryview | None, limits: WireLimits) -> Any:
+def parse_field(kind: Any, part: memoryview | None, limits: WireLimits) -> Any:
     """A message of protobuf; an empty one where there is none. Raises BodyDamaged, and where it is larger than a span
     may be."""
     if len(part or b"") > limits.span_bytes:
@@ -168,8 +170,8 @@ def read_span(body: bytes, resource: Mapping[str, Any], scope: str, limits: Wire
         span.start_time_unix_nano,
         span.end_time_unix_nano,
         span.status.code == Status.STATUS_CODE_ERROR,
-        read_pairs(span.attributes, values),
-        [SpanEvent(event.name, read_pairs(event.attributes, values)) for event in span.events],
+        read_key_values(span.attributes, values),
+        [SpanEvent(event.name, read_key_values(event.attributes, values)) for event in span.events],
         resource,
         scope,
     )
@@ -181,14 +183,14 @@ def read_log(body: bytes, resource: Mapping[str, Any], scope: str, limits: WireL
     refuse_attributes(len(log.attributes), limits)
     at = log.time_unix_nano or log.observed_time_unix_nano
     said = {
-        **read_pairs(log.attributes, values),
+        **read_key_values(log.attributes, values),
         **({"body": read_value(log.body, values)} if log.HasField("body") else {}),
     }
     name = log.event_name or str(said.get("event.name", ""))
     return make_log((log.trace_id.hex(), log.span_id.hex()), name, at, said, resource=resource, scope=scope)
 
 
-def read_pairs(pairs: Sequence[KeyValue], values: Steps) -> dict[str, Any]:
+def read_key_values(pairs: Sequence[KeyValue], values: Steps) -> dict[str, Any]:
     """Attributes by name. Raises Rejected and BodyTooLarge."""
     return {pair.key: read_value(pair.value, values) for pair in pairs}
 

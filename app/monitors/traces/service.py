@@ -46,7 +46,7 @@ PACKED_TIMES = 8
 BUSY_SECONDS = 2.0
 """When to come again."""
 
-CLOSE_SECONDS = 2.0
+CLOSING_SECONDS = 2.0
 EXPIRE_SECONDS = 600.0
 """Between two looks for conversations that are to be closed, and for those that are to go."""
 
@@ -79,7 +79,7 @@ class KnownTexts:
 
 
 @dataclass
-class Outcome:
+class IntakeOutcome:
     """What became of a body: how many of its spans were stored that were not there, how many were rejected why, and
     how many are of calls that no convention reads."""
 
@@ -116,21 +116,21 @@ class TraceIntake:
         self._decoding = asyncio.Lock()
         self._commits = Coalescer(store.keep, most=PIECES_AT_ONCE)
 
-    async def take(self, project: str, body: bytes, signal: Signal, *, is_json: bool, is_packed: bool) -> Outcome:
+    async def take(self, project: str, body: bytes, signal: Signal, *, is_json: bool, is_packed: bool) -> IntakeOutcome:
         """Stores the spans of a body. Raises BodyTooLarge, BodyDamaged, Overloaded, ProjectFull and StoreError: then
         nothing of it is stored, or all that is may be sent again."""
         with self._waiting(len(body) * PACKED_TIMES if is_packed else len(body)):
             rules = await self._find_rules(project)
-            outcome, read = Outcome(), Read()
+            outcome, read = IntakeOutcome(), Read()
 
             def work() -> None:
                 # Both load the readers of files: no start of the service is to wait for them.
                 from saiten_server.monitors.traces.reading import SpanReader
-                from saiten_server.monitors.traces.wire import decode
+                from saiten_server.monitors.traces.wire import decode_signal
 
                 nonlocal read
                 plain = unpack(body, self.limits) if is_packed else body
-                found = decode(plain, signal, self.limits, is_json=is_json)
+                found = decode_signal(plain, signal, self.limits, is_json=is_json)
                 outcome.rejected = found.rejected
                 read = SpanReader(project, rules, self._known, self._redact).read(found.spans)
 
@@ -139,7 +139,7 @@ class TraceIntake:
                 await asyncio.to_thread(work)
             return await self._keep(project, rules, read, outcome)
 
-    async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: Outcome) -> Outcome:
+    async def _keep(self, project: str, rules: TraceRules, read: Read, outcome: IntakeOutcome) -> IntakeOutcome:
         names = sum(count_bytes(name) + SPAN_BYTES for name in read.named.values())
         await self._quota.require_room(project, names + sum(count_bytes(row.said) + SPAN_BYTES for row in read.rows))
         counts = {**read.counts, **{f"rejected-{why}": count for why, count in outcome.rejected.items()}}
@@ -207,7 +207,7 @@ class TraceUpkeep:
         while True:
             with surviving(logger, "conversations"):
                 await self.sweep()
-            await self._sleep(CLOSE_SECONDS)
+            await self._sleep(CLOSING_SECONDS)
 
     async def sweep(self) -> int:
         """Closes what is due; now and then removes what is old. Returns how many were closed."""

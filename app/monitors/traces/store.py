@@ -199,7 +199,7 @@ class LiveStore:
         if before is not None:
             query = query.where(sa.tuple_(conversation.first_at, conversation.id) < sa.tuple_(*bind_place(before)))
         newest = query.order_by(conversation.first_at.desc(), conversation.id.desc()).limit(limit)
-        return [describe(row) for row in await db.fetch(self._engine, newest)]
+        return [read_live(row) for row in await db.fetch(self._engine, newest)]
 
     async def erase(self, project: str, conversation_id: str) -> bool:
         """Removes the conversation with all its spans and texts; returns whether there was one."""
@@ -314,7 +314,7 @@ async def put_together(row: Any, spans: Sequence[StoredSpan]) -> LiveConversatio
     counts = Counter((turn.system, turn.build) for turn in reversed(spoken))
     system, build = counts.most_common(1)[0][0] if counts else (None, None)
     return replace(
-        describe(row),
+        read_live(row),
         turns=tuple(found.turns),
         system=system,
         build=build,
@@ -325,7 +325,7 @@ async def put_together(row: Any, spans: Sequence[StoredSpan]) -> LiveConversatio
     )
 
 
-def describe(row: Any) -> LiveConversation:
+def read_live(row: Any) -> LiveConversation:
     """The conversation of a row, without its turns."""
     return LiveConversation(
         id=row.id,

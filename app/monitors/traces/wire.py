@@ -66,7 +66,7 @@ class Rejected(Exception):
         self.reason: Reason = reason
 
 
-def decode(body: bytes, signal: Signal, limits: WireLimits, *, is_json: bool) -> Decoded:
+def decode_signal(body: bytes, signal: Signal, limits: WireLimits, *, is_json: bool) -> Decoded:
     """The spans of an unpacked body. Raises BodyTooLarge and BodyDamaged where no span of it can be trusted."""
     if len(body) > limits.bytes:
         raise BodyTooLarge(Message("traces-bytes-most", most=limits.bytes))

@@ -17,7 +17,7 @@ from saiten.core.plain_text import printable
 INK, INK_SOFT, LINE, SURFACE = "var(--ink)", "var(--ink-soft)", "var(--line)", "var(--surface)"
 GOOD, BAD, NEUTRAL = "var(--good)", "var(--bad)", "var(--neutral)"
 SERIES = tuple(f"var(--chart-{number})" for number in range(1, 7))
-LEVELS = tuple(f"var(--level-{number})" for number in range(1, 6))
+LEVEL_COLOURS = tuple(f"var(--level-{number})" for number in range(1, 6))
 """From the worst level to the best: orange, grey in the middle, blue."""
 
 LIGHT = {
@@ -111,7 +111,7 @@ def em(character: str) -> float:
     return 0.72 if character.isupper() else 0.6
 
 
-def fit(text: str, room: float, size: float = TEXT) -> str:
+def fit_text(text: str, room: float, size: float = TEXT) -> str:
     """The text, or as much of its beginning as fits into `room` pixels, with an ellipsis."""
     text = sanitize(text[:MOST_LABEL_CHARACTERS])
     if measure_width(text, size) <= room:
@@ -142,7 +142,7 @@ def wrap(text: str, room: float, most: int, size: float = TEXT) -> list[str]:
         end = space if space > 0 and not rest[:space].isdecimal() else max(1, end - alone)
         lines.append(rest[:end].rstrip())
         rest = rest[end:].lstrip()
-    return [*lines, fit(rest, room, size)]
+    return [*lines, fit_text(rest, room, size)]
 
 
 def fit_ends(text: str, room: float, size: float = TEXT) -> str:
@@ -151,7 +151,7 @@ def fit_ends(text: str, room: float, size: float = TEXT) -> str:
     if measure_width(text, size) <= room:
         return text
     half = (room + size * em(ELLIPSIS)) / 2
-    return fit(text, half, size) + fit(text[::-1], half, size)[-2::-1].lstrip()
+    return fit_text(text, half, size) + fit_text(text[::-1], half, size)[-2::-1].lstrip()
 
 
 def write_number(value: float, *, digits: int = 2, signed: bool = False) -> str:
@@ -268,7 +268,7 @@ def frame(
 
 def say_nothing(labels: ChartLabels, width: float) -> Spec:
     """A chart that only says why there is nothing to draw."""
-    rows = [{"x": width / 2, "y": 24, "text": fit(labels.nothing, width - 8)}]
+    rows = [{"x": width / 2, "y": 24, "text": fit_text(labels.nothing, width - 8)}]
     shown = letters("nothing", rows, pixels(0, width).at("x"), pixels(48, 0).at("y"), align="center", color=INK_SOFT)
     return frame([shown], labels, width=width, height=48)
 
@@ -303,7 +303,7 @@ def flow(texts: Sequence[str], width: float, sign: float = 18) -> tuple[list[Cha
     rows: list[ChartRow] = []
     x, y = 0.0, LEGEND_LINE / 2
     for number, text in enumerate(texts):
-        shown = fit(text, width - sign, SMALL)
+        shown = fit_text(text, width - sign, SMALL)
         room = sign + measure_width(shown, SMALL)
         if x and x + room > width:
             x, y = 0.0, y + LEGEND_LINE

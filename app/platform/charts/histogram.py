@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from saiten_server.platform.charts import canvas
 from saiten_server.platform.charts.canvas import (
     INK_SOFT,
-    LEVELS,
+    LEVEL_COLOURS,
     NEUTRAL,
     SERIES,
     SMALL,
@@ -69,7 +69,7 @@ def build_histogram(
     sides = canvas.span(x, y, "zero", "count")
     outline = {"type": "rect", "fill": "none", "stroke": NEUTRAL, "strokeDash": [3, 2], "strokeWidth": 1.5}
     base = {"type": "rule", "color": INK_SOFT, "strokeWidth": 1}
-    colours = [LEVELS[round(tone * (len(LEVELS) - 1))] for tone in tones] or [SERIES[0]] * len(levels)
+    colours = [LEVEL_COLOURS[round(tone * (len(LEVEL_COLOURS) - 1))] for tone in tones] or [SERIES[0]] * len(levels)
     bars = [{**row, "fill": colour} for row, colour in zip(rows, colours, strict=False)]
     fill: Spec = {"field": "fill", "type": "nominal", "scale": None, "legend": None}
     layers = [

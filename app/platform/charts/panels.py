@@ -19,7 +19,7 @@ from saiten_server.platform.charts.canvas import (
     Margins,
     Ruler,
     Spec,
-    fit,
+    fit_text,
     frame,
     layer,
     letters,
@@ -82,7 +82,7 @@ def build_matrix(
     sides = canvas.span(across, down)
     shade = {"field": "shade", "type": "quantitative", "scale": None}
     named: list[ChartRow] = [
-        {"at": (number + 0.5) * CELL, "text": fit(shown.get(name, name), LONGEST_NAME)}
+        {"at": (number + 0.5) * CELL, "text": fit_text(shown.get(name, name), LONGEST_NAME)}
         for number, name in enumerate(names)
     ]
     unknown = [cell for cell in cells if cell["value"] is None]
@@ -215,7 +215,7 @@ def build_spreads(
     """A row per label and values (n,) without NaN: 5 to 95 % thin, the middle half thick, the mean a dot."""
     rows: list[ChartRow] = []
     for number, (name, held) in enumerate(values):
-        row: ChartRow = {"text": fit(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}
+        row: ChartRow = {"text": fit_text(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}
         if len(held):
             low, lower, upper, high = map(float, np.quantile(held, [0.05, 0.25, 0.75, 0.95]))
             row |= {"low": low, "lower": lower, "upper": upper, "high": high, "mean": float(held.mean())}
@@ -241,16 +241,16 @@ def build_shares(bars: Sequence[tuple[str, Sequence[SharePart] | str]], labels: 
     """A bar per pair of label and parts that add up to the whole; a text instead of parts replaces the bar."""
     if not bars:
         return canvas.say_nothing(labels, width)
-    left = max(canvas.measure_width(fit(name, LONGEST_NAME)) for name, _ in bars) + 8
+    left = max(canvas.measure_width(fit_text(name, LONGEST_NAME)) for name, _ in bars) + 8
     inner = width - left - 14
     rows, reasons = list[ChartRow](), list[ChartRow]()
     pieces: dict[tuple[str, str, str], list[ChartRow]] = {}
     for number, (name, parts) in enumerate(bars):
         middle = BAR_STEP * (number + 0.5)
         row = {"y": middle, "top": middle - 11, "bottom": middle + 11}
-        rows.append({**row, "text": fit(name, LONGEST_NAME)})
+        rows.append({**row, "text": fit_text(name, LONGEST_NAME)})
         if isinstance(parts, str):
-            reasons.append({**row, "text": fit(parts, inner - 6, SMALL)})
+            reasons.append({**row, "text": fit_text(parts, inner - 6, SMALL)})
             continue
         start = 0.0
         for part in parts:

@@ -35,11 +35,11 @@ ATTRIBUTES = frozenset(
 )
 """The only attributes that are kept, so that no id, link, style or handler reaches a page."""
 
-DEFAULTS = {("opacity", "1"), ("transform", "translate(0,0)")}
+DEFAULT_ATTRIBUTES = {("opacity", "1"), ("transform", "translate(0,0)")}
 EMPTY_PATHS = frozenset({"", "M0,0h0v0h0Z"})
 LONG_FRACTION = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 MARKS_CLASS = re.compile(r"\b(\w+)_marks\b")
-ENDS = (".", "。", "!", "！", "?", "？", ":", "：")
+SENTENCE_ENDS = (".", "。", "!", "！", "?", "？", ":", "：")
 
 
 class ChartRenderer:
@@ -167,7 +167,7 @@ def clean_svg(drawn: str, *, title: str, description: str) -> str:
 def join_label(title: str, description: str) -> str:
     """Both in one text, with punctuation between them at which a voice pauses."""
     title, description = title.strip(), description.strip()
-    between = " " if title.endswith(ENDS) else ". "
+    between = " " if title.endswith(SENTENCE_ENDS) else ". "
     return between.join(part for part in (title, description) if part)
 
 
@@ -200,6 +200,6 @@ def keep_attributes(element: ElementTree.Element) -> Iterator[tuple[str, str]]:
     for name, value in element.items():
         if name == "class" and (found := MARKS_CLASS.search(value)):
             yield "class", f"chart-{found[1].replace('_', '-')}"
-        elif name in ATTRIBUTES and (name, value) not in DEFAULTS:
+        elif name in ATTRIBUTES and (name, value) not in DEFAULT_ATTRIBUTES:
             # Two digits after the point are finer than any screen.
             yield name, LONG_FRACTION.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value)

@@ -376,7 +376,7 @@ class DatabaseFile:
             self._writing.release()
 
 
-OPTIONS = {"TCP_USER_TIMEOUT": 10_000, "TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3}
+KEEPALIVE_OPTIONS = {"TCP_USER_TIMEOUT": 10_000, "TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3}
 """A silent machine is asked every 3 s, and its connection given up after 10 s (`TCP_USER_TIMEOUT` is in milliseconds),
 since work is to continue within 30 s. Options that the operating system lacks are left out."""
 
@@ -391,7 +391,7 @@ def notice_severed(connection: Any, _record: Any) -> None:
     if found is None or found.family not in {socket.AF_INET, socket.AF_INET6}:
         return
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in OPTIONS.items():
+    for name, value in KEEPALIVE_OPTIONS.items():
         if hasattr(socket, name):
             found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

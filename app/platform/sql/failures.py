@@ -17,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from saiten.core.messages import Message
 from saiten_server.core.errors import StoreError, StoreFull, StoreUnavailable
 
-FULL = Message("database-full")
+DATABASE_FULL = Message("database-full")
 LOCKED = Message("database-locked")
 UNREACHABLE = Message("database-unreachable")
 NO_TABLE = Message("database-table-missing")
@@ -74,7 +74,9 @@ def translate_error(error: Exception, file: Path | None = None) -> StoreError:
     if state := getattr(cause, "sqlstate", None):
         return _translate_postgres(state)
     if isinstance(cause, OSError):
-        return StoreFull(FULL) if cause.errno in {errno.ENOSPC, errno.EDQUOT} else StoreUnavailable(UNREACHABLE)
+        return (
+            StoreFull(DATABASE_FULL) if cause.errno in {errno.ENOSPC, errno.EDQUOT} else StoreUnavailable(UNREACHABLE)
+        )
     if isinstance(error, DBAPIError):
         # Drivers give no code for a connection that they, not the server, found closed.
         lost = error.connection_invalidated or any(sign in str(cause).lower() for sign in ("connection", "closed"))
@@ -93,7 +95,7 @@ def _translate_sqlite(code: int, words: str, file: Path | None) -> StoreError:
         _is_nearly_full(file) or (code in WRITING and _is_file_size_limited())
     )
     if primary == sqlite3.SQLITE_FULL or lacks_space:
-        return StoreFull(FULL)
+        return StoreFull(DATABASE_FULL)
     if words.startswith("no such table"):
         return StoreUnavailable(NO_TABLE)
     if primary in SQLITE:
@@ -103,7 +105,7 @@ def _translate_sqlite(code: int, words: str, file: Path | None) -> StoreError:
 
 def _translate_postgres(state: str) -> StoreError:
     if state == POSTGRES_FULL:
-        return StoreFull(FULL)
+        return StoreFull(DATABASE_FULL)
     advice = next((POSTGRES[state[:length]] for length in (5, 3, 2) if state[:length] in POSTGRES), None)
     return refused(f"SQLSTATE {state}") if advice is None else StoreUnavailable(advice)
 

@@ -155,6 +155,10 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
 ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 
 
+MOST_CURSOR = 2**53
+"""The largest number that a page may begin at: those who read JSON as JavaScript does lose digits of larger ones."""
+
+
 def write_cursor(created_at: datetime, last_id: str) -> str:
     """The cursor of the page after the one that ends with what was created then under this id."""
     written = f"{created_at.isoformat()}|{last_id}"
@@ -194,10 +198,10 @@ METADATA_FILTER = {
         "example": {"metadata.system": "bot-a"},
     },
 }
-"""Describes what `read_metadata` reads."""
+"""Describes what `read_metadata_query` reads."""
 
 
-def read_metadata(request: Request) -> dict[str, str]:
+def read_metadata_query(request: Request) -> dict[str, str]:
     """The entries of `metadata.KEY=VALUE`. Raises InvalidRequest for a key with two values, and for too many."""
     wanted: dict[str, str] = {}
     for name, value in request.query_params.multi_items():

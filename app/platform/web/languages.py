@@ -10,7 +10,7 @@ from saiten.core.messages import DEFAULT_LANGUAGE
 LANGUAGES: Mapping[str, str] = {"en": "English", "ja": "日本語", "ko": "한국어"}
 """Each by its own name."""
 
-MOST_PREFERENCES = 32
+MOST_HEADER_LANGUAGES = 32
 """Languages of a header that are looked at. A browser sends a handful."""
 
 PREFERENCE = re.compile(
@@ -22,7 +22,7 @@ def negotiate(header: str) -> str:
     """The language of `Accept-Language` (RFC 9110) with the highest weight, the earlier of equal ones. What is not
     written as the RFC says is passed over."""
     best, weight = DEFAULT_LANGUAGE, 0.0
-    for part in header.split(",", MOST_PREFERENCES)[:MOST_PREFERENCES]:
+    for part in header.split(",", MOST_HEADER_LANGUAGES)[:MOST_HEADER_LANGUAGES]:
         found = PREFERENCE.fullmatch(part)
         if found is None:
             continue

@@ -29,7 +29,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 SENDING = ("/v1/traces", "/v1/logs")
 """The only routes of a key that may only send."""
 
-ASKING = (
+READING_POSTS = (
     "/v1/estimates",
     "/v1/preference-runs/estimates",
     "/v1/comparisons",
@@ -185,7 +185,7 @@ async def require_right(request: Request, key: APIKey | None) -> None:
         logger.warning("a key that may only send tried something else", extra={"code": "insufficient-scope"})
         await note_refusal(request)
         raise RequestRefused(403, "insufficient-scope", Message("ingest-key-sends"))
-    reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(ASKING))
+    reads = method in {"GET", "HEAD", "OPTIONS"} or (method == "POST" and path.startswith(READING_POSTS))
     if key is not None and key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         await note_refusal(request)

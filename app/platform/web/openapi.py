@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from saiten_server.platform.web.glossary import ALIKE, FIELD_DESCRIPTIONS, PARAMETERS
 from saiten_server.platform.web.problems import PROBLEM_CODES
 
-EXAMPLE = {
+EVALUATION_EXAMPLE = {
     "rubric": "ja-dialogue",
     "context": [
         {"speaker": "A", "text": "週末はどこかに出かけましたか？"},

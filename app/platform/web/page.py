@@ -65,7 +65,7 @@ THEMES = ("light", "dark")
 LEAST_BYTES = 1024
 """Smaller pages are not worth compressing."""
 
-Faults = Sequence[tuple[str, Message]]
+FieldFaults = Sequence[tuple[str, Message]]
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -319,7 +319,12 @@ def show_error(request: Request, error: SaitenError) -> Response:
 
 
 def show_status(
-    request: Request, status: int, detail: Message | None = None, *, faults: Faults = (), headers: ExtraHeaders = None
+    request: Request,
+    status: int,
+    detail: Message | None = None,
+    *,
+    faults: FieldFaults = (),
+    headers: ExtraHeaders = None,
 ) -> Response:
     """The page of a status; `detail` is the API's own sentence."""
     title, advice = ADVICE.get(HTTPStatus(status), OTHERWISE)
@@ -378,7 +383,7 @@ async def read_asset(request: Request, version: str, name: str) -> Response:
     return Response(found, headers={"Cache-Control": caching}, media_type=TYPES[name.rpartition(".")[2]])
 
 
-FORM = "application/x-www-form-urlencoded"
+FORM_TYPE = "application/x-www-form-urlencoded"
 FORM_BYTES = 1024 * 1024
 OPEN_BYTES = 64 * 1024
 """Of forms that anyone may send, with or without a key."""
@@ -409,7 +414,7 @@ class Form:
 async def read_form(request: Request, most: int = FORM_BYTES) -> Form:
     """The form in the body. Raises RequestRefused: 403 from another site's page, 408, 413, 415; InvalidRequest."""
     require_same_origin(request)
-    require_media_type(request.headers, FORM)
+    require_media_type(request.headers, FORM_TYPE)
     body = await receive(request, most, request.app.state.body_timeout_seconds)
     try:
         # To decode a megabyte takes a third of a second.

@@ -18,7 +18,7 @@ from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
-from saiten_server.core.validation import InvalidDocument, describe
+from saiten_server.core.validation import InvalidDocument, describe_fault
 from saiten_server.platform.web.languages import negotiate
 
 logger = logging.getLogger("saiten.web")
@@ -73,7 +73,7 @@ HTTP_STATUSES: Mapping[type[SaitenError], int] = {
 }
 """A test checks that every class that can be raised has an entry of its own or of a base below SaitenError."""
 
-REFUSALS = frozenset(
+REFUSAL_CODES = frozenset(
     {
         "ambiguous-framing",
         "body-timeout",
@@ -93,7 +93,7 @@ REFUSALS = frozenset(
 )
 """The codes of requests that are refused before any service is called."""
 
-PROBLEM_CODES = frozenset({kind.code for kind in HTTP_STATUSES} | REFUSALS | {"method-not-allowed"})
+PROBLEM_CODES = frozenset({kind.code for kind in HTTP_STATUSES} | REFUSAL_CODES | {"method-not-allowed"})
 """Every code; `title_messages.toml` has the title of each, under `title-CODE`."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -106,7 +106,7 @@ ExtraHeaders = Mapping[str, str] | None
 
 class RequestRefused(InvalidRequest):
     """A request that is refused before any service is called, with its own status (400, 401, 413, 415 …) and a code of
-    `REFUSALS`."""
+    `REFUSAL_CODES`."""
 
     def __init__(self, status: int, code: str, message: Message, headers: ExtraHeaders = None) -> None:
         super().__init__(message)
@@ -270,7 +270,7 @@ def answer_query_error(request: Request, error: Exception) -> Response:
     """The answer to an invalid query or path parameter."""
     if not isinstance(error, RequestValidationError):
         raise error
-    faults = [(pointer(fault["loc"]), describe(fault)) for fault in error.errors()]
+    faults = [(pointer(fault["loc"]), describe_fault(fault)) for fault in error.errors()]
     return answer_error(request, InvalidDocument(faults))
 
 

@@ -14,7 +14,7 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode, receive, require_media_type
-from saiten_server.platform.web.dependencies import Serving, note, refuse_other_queries
+from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, note, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.preferences.human.service import HumanPreferences
 from saiten_server.preferences.human.values import (
@@ -29,9 +29,7 @@ from saiten_server.scoring.idempotency import once
 
 router = APIRouter(prefix="/v1/preferences/human", tags=["preferences"])
 
-MOST_NUMBER = 2**53
-
-EXAMPLES: list[dict[str, Any]] = [
+PREFERENCE_EXAMPLES: list[dict[str, Any]] = [
     {"pair": "rr_….12", "rater": "r1", "preference": "first", "reason": "質問に答えている"},
     {
         "context": ["週末は何をしましたか。"],
@@ -44,8 +42,8 @@ EXAMPLES: list[dict[str, Any]] = [
 ]
 PREFERENCES_BODY = reads(
     {
-        NDJSON: lines(HumanPreference, "one `HumanPreference` per line", *EXAMPLES),
-        JSON: form(HumanPreference, EXAMPLES[0]),
+        NDJSON: lines(HumanPreference, "one `HumanPreference` per line", *PREFERENCE_EXAMPLES),
+        JSON: form(HumanPreference, PREFERENCE_EXAMPLES[0]),
     },
     repeatable=True,
 )
@@ -127,7 +125,7 @@ async def list_human_preferences(
     wanted: PreferenceQuery,
     *,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    cursor: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="from `X-Next-Cursor` of the page before")] = 0,
+    cursor: Annotated[int, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
     """NDJSON, in the order of arrival. If there are more than `limit`, `X-Next-Cursor` leads to the next page."""
     refuse_other_queries(request, *PreferenceFilter.model_fields, "limit", "cursor")

@@ -132,7 +132,7 @@ class HumanPreferenceStore:
             return []
         these = (table.project == project, table.number > after, *find_conditions(wanted))
         query = select(t.human_preferences).where(*these).order_by(table.number).limit(limit)
-        return [(row.number, read_preference(row)) for row in await db.fetch(self._engine, query)]
+        return [(row.number, read_stored_preference(row)) for row in await db.fetch(self._engine, query)]
 
     async def remove(self, project: str, wanted: PreferenceFilter) -> int:
         """Removes the preferences that `wanted` names, and returns their number. Raises InvalidRequest where it names
@@ -300,7 +300,7 @@ def read_sides(row: Row[Any]) -> tuple[ResultPlace, ResultPlace]:
     return ResultPlace(row.first_batch_id, row.first_position), ResultPlace(row.second_batch_id, row.second_position)
 
 
-def read_preference(row: Row[Any]) -> StoredPreference:
+def read_stored_preference(row: Row[Any]) -> StoredPreference:
     """The preference of a row. It is not validated, because limits apply only to requests."""
     told: dict[str, Any] = {name: getattr(row, name) for name in ("pair", "rater", "reason", "simulated", "created_at")}
     told |= {name: None if getattr(row, name) is None else from_json(getattr(row, name)) for name in PAIR_TEXTS}
@@ -329,14 +329,14 @@ def read_shown(row: Row[Any]) -> ShownPair:
         cluster=row.cluster or row.dialogue or item,
         first=first,
         second=second,
-        choice=OTHER.get(row.choice, row.choice) if row.swapped else row.choice,
+        choice=SWAPPED.get(row.choice, row.choice) if row.swapped else row.choice,
         rater=row.rater,
         first_length=first_length,
         second_length=second_length,
     )
 
 
-OTHER = {"first": "second", "second": "first"}
+SWAPPED = {"first": "second", "second": "first"}
 
 
 def find_conditions(wanted: PreferenceFilter) -> Sequence[ColumnElement[bool]]:

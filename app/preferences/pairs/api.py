@@ -16,7 +16,7 @@ from saiten_server.core.evaluation import (
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
-from saiten_server.platform.web.openapi import EXAMPLE, PROBLEMS, form, reads
+from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, PROBLEMS, form, reads
 from saiten_server.preferences.values import Preference
 from saiten_server.scoring.admission import admit
 from saiten_server.scoring.idempotency import once
@@ -37,8 +37,8 @@ def tell_preference(found: Evaluation) -> Preference:
 
 PAIR_EXAMPLE = {
     "rubric": "ja-dialogue",
-    "context": EXAMPLE["context"],
-    "first": {"response": EXAMPLE["response"], "id": "bot-a"},
+    "context": EVALUATION_EXAMPLE["context"],
+    "first": {"response": EVALUATION_EXAMPLE["response"], "id": "bot-a"},
     "second": {"response": "そうですか。", "id": "bot-b"},
     "aspects": ["overall", "interestingness"],
     "orders": "both",

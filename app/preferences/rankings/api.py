@@ -23,7 +23,7 @@ router = APIRouter(tags=["analyses"])
 CSV = "text/csv"
 PLAIN_NUMBER = re.compile(r"\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
 NUMBER_OPTIONS = frozenset({"alpha", "penalty"})
-OPTIONS = frozenset({"alpha", "ties", "clusters", "by", "penalty"})
+QUERY_OPTIONS = frozenset({"alpha", "ties", "clusters", "by", "penalty"})
 
 RECORDS = [
     {"item": "sea-1", "dialogue": "sea", "a": "bot-a", "b": "bot-b", "winner": "a"},
@@ -70,7 +70,7 @@ async def rank_systems(request: Request, container: Serving) -> Response:
         asked = await decode_as(RankingRequest, body, limits, unlimited=("data",))
         work = await container.find(RankingService).prepare(request.state.project, asked)
         return await answer_in_language(request, container, await container.comparison.compute(work))
-    asked = validate(RankingRequest, read_options(request), limits)
+    asked = validate(RankingRequest, read_query_options(request), limits)
     ranking = await container.comparison.compute(lambda: rank_text(asked, body, csv=media_type == CSV))
     return await answer_in_language(request, container, ranking)
 
@@ -95,12 +95,12 @@ async def show_leaderboard(
     return await answer_in_language(request, container, await container.comparison.compute(work))
 
 
-def read_options(request: Request) -> dict[str, Any]:
+def read_query_options(request: Request) -> dict[str, Any]:
     """The options in the query as JSON values. Raises InvalidRequest for an unknown or repeated option."""
     found: dict[str, Any] = {}
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
-        if name not in OPTIONS:
+        if name not in QUERY_OPTIONS:
             raise InvalidRequest(Message("option-unknown"), pointer=where)
         if name in found:
             raise InvalidRequest(Message("given-twice"), pointer=where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from saiten_server.analyses.charts.intervals import IntervalLabels, IntervalRow, build_intervals
-from saiten_server.platform.charts.canvas import SMALL, Ruler, Spec, choose_form, choose_ticks, fit
+from saiten_server.platform.charts.canvas import SMALL, Ruler, Spec, choose_form, choose_ticks, fit_text
 from saiten_server.platform.web.language import Speech, mark
 from saiten_server.preferences.rankings.values import Ranking
 
@@ -34,7 +34,7 @@ def build_strengths(ranking: Ranking, speech: Speech) -> Spec:
         nothing=speech.say(mark("No system has a strength.")),
         axis=axis,
     )
-    x = Ruler(-farthest, farthest, ticks, choose_form(ticks, signed=True), fit(axis, WIDTH, SMALL))
+    x = Ruler(-farthest, farthest, ticks, choose_form(ticks, signed=True), fit_text(axis, WIDTH, SMALL))
     return build_intervals(rows, labels, x, width=WIDTH)
 
 

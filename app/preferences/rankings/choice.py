@@ -1,6 +1,6 @@
 """What a run over runs asks between its rounds: what to judge next, and whether to stop. Pure.
 
-    standing = PairStanding(0, frozenset(), …)   # before the first round; `begin(systems)`
+    standing = PairStanding(0, frozenset(), …)   # before the first round; `begin_choice(systems)`
     while not is_resolved(standing):
         for first, second, item in choose_next(shown, systems, open_items, standing=standing):
             …                                # judged in both orders, or in one at random
@@ -22,7 +22,7 @@ from saiten_server.stats.active_choice import PairStanding
 SystemPair = tuple[str, str]
 
 
-def begin(systems: Sequence[str]) -> PairStanding:
+def begin_choice(systems: Sequence[str]) -> PairStanding:
     """What is known before anything was judged."""
     return PairStanding(0, frozenset(), tuple(combinations(range(len(systems)), 2)))
 

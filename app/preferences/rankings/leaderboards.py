@@ -11,7 +11,7 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.preferences.rankings.columns import list_columns
 from saiten_server.preferences.rankings.ratings import compare_ratings
-from saiten_server.preferences.rankings.report import rank_preferences, take_apart, tell_apart
+from saiten_server.preferences.rankings.report import rank_preferences, take_apart, tell_other_contexts
 from saiten_server.preferences.rankings.values import (
     Leaderboard,
     Ranking,
@@ -50,7 +50,7 @@ def lead(
         found["people"] = rank(list_columns(people, systems), request, "people")
     if rated is not None:
         pairs, apart = rated
-        found["ratings"] = rank(pairs, request, "judge", tell_apart(apart))
+        found["ratings"] = rank(pairs, request, "judge", tell_other_contexts(apart))
     if request.aspect is not None and not judged and rated is None:
         raise InvalidRequest(Message("ranking-aspect-missing", aspect=repr(request.aspect)), pointer="/query/aspect")
     return Leaderboard(

@@ -54,17 +54,17 @@ def rank_preferences(pairs: ShownPairs, request: RankingRequest, notes: Sequence
     if not chosen.n:
         raise InvalidRequest(Message("ranking-no-answers"), pointer="/by")
     sets = rank_systems(chosen, alpha=request.alpha, ties=request.ties, penalty=request.penalty)
-    ranking = describe(chosen, sets, request, by, notes)
+    ranking = answer_ranking(chosen, sets, request, by, notes)
     if by != "judge" or not people.n:
         return ranking
     found = correct_ranks(judge, people, alpha=request.alpha, ties=request.ties)
     if found.sets is None:
         return ranking.model_copy(update={"refused": found.refused})
-    corrected = describe(people, found.sets, request, "people", ()).model_copy(update={"weight": found.weight})
+    corrected = answer_ranking(people, found.sets, request, "people", ()).model_copy(update={"weight": found.weight})
     return ranking.model_copy(update={"corrected": corrected})
 
 
-def describe(
+def answer_ranking(
     pairs: ShownPairs, sets: RankSets, request: RankingRequest, by: Voice, notes: Sequence[Message]
 ) -> Ranking:
     """Rank sets as they are answered."""
@@ -284,6 +284,6 @@ def take_apart(pairs: ShownPairs, unit: str) -> ShownPairs:
     return replace(pairs, cluster=pairs.item if unit == "item" else np.arange(pairs.n))
 
 
-def tell_apart(count: int) -> list[Message]:
+def tell_other_contexts(count: int) -> list[Message]:
     """What to say of so many pairs of responses whose contexts differ."""
     return [Message("ranking-contexts-differ", pairs=count)] if count else []

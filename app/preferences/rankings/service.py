@@ -184,10 +184,10 @@ class RankingService:
 
         def work() -> Ranking:
             from saiten_server.preferences.rankings.ratings import compare_ratings
-            from saiten_server.preferences.rankings.report import rank_preferences, take_apart, tell_apart
+            from saiten_server.preferences.rankings.report import rank_preferences, take_apart, tell_other_contexts
 
             pairs, apart = compare_ratings(name_systems(runs), frames, request.aspect)
-            return rank_preferences(take_apart(pairs, request.clusters), request, tell_apart(apart))
+            return rank_preferences(take_apart(pairs, request.clusters), request, tell_other_contexts(apart))
 
         return work
 

@@ -12,7 +12,7 @@ from saiten_server.platform.web.body import JSON, body_of
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.ratings.rounds.pairs import PairAgreement
-from saiten_server.ratings.rounds.service import missing
+from saiten_server.ratings.rounds.service import no_round
 from saiten_server.ratings.values import PairItem, PairOptions, RatingRound, RoundProgress
 from saiten_server.scoring.idempotency import once
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/rounds", tags=["preferences"])
 
-ROUND = {"kind": "preference", "runs": ["ba_…", "ba_…"], "name": "nightly", "items": 100}
-ROUND_BODY = reads({JSON: form(PairOptions, ROUND)}, repeatable=True)
+PAIR_ROUND_EXAMPLE = {"kind": "preference", "runs": ["ba_…", "ba_…"], "name": "nightly", "items": 100}
+PAIR_ROUND_BODY = reads({JSON: form(PairOptions, PAIR_ROUND_EXAMPLE)}, repeatable=True)
 
 
 class PreferenceRound(BaseModel):
@@ -54,7 +54,7 @@ class PairItems(BaseModel):
     status_code=201,
     summary="Open a round of preferences",
     responses={201: {"model": PreferenceRound}, **PROBLEMS},
-    openapi_extra=ROUND_BODY,
+    openapi_extra=PAIR_ROUND_BODY,
 )
 async def open_preference_round(
     request: Request, container: Serving, asked: Annotated[PairOptions, Depends(body_of(PairOptions))]
@@ -67,7 +67,7 @@ async def open_preference_round(
 
     async def make() -> Response:
         opened = await container.ratings.pairs.open(request.state.project, asked)
-        return answer_json(await describe(request, container, opened), 201)
+        return answer_json(await describe_round(request, container, opened), 201)
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -95,7 +95,7 @@ async def read_preference_round(request: Request, container: Serving, preference
     """Its options, and how far it is."""
     refuse_other_queries(request)
     found = await container.ratings.pairs.find(request.state.project, preference_round_id)
-    return answer_json(await describe(request, container, found))
+    return answer_json(await describe_round(request, container, found))
 
 
 @router.get(
@@ -131,14 +131,14 @@ async def close_preference_round(request: Request, container: Serving, preferenc
     """Hands nothing more out. What raters have in hand they may still compare; a closed round is unchanged."""
     await container.ratings.pairs.find(request.state.project, preference_round_id)
     closed = await container.ratings.rounds.close(request.state.project, preference_round_id)
-    return answer_json(await describe(request, container, closed))
+    return answer_json(await describe_round(request, container, closed))
 
 
-async def describe(request: Request, container: Container, found: RatingRound) -> PreferenceRound:
+async def describe_round(request: Request, container: Container, found: RatingRound) -> PreferenceRound:
     """The round with its progress; raises NotFound where it was erased a moment ago."""
     progress = await container.ratings.rounds.progress(request.state.project, [found.id])
     if found.id not in progress:
-        raise missing()
+        raise no_round()
     return present(found, progress[found.id])
 
 

@@ -37,8 +37,8 @@ from saiten_server.preferences.runs.values import (
 )
 from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.result import Result
-from saiten_server.runs.watching import LastEvent, Opened, follow
-from saiten_server.scoring.idempotency import claimed, digest_of, key_of
+from saiten_server.runs.watching import LastEvent, Opened, follow_run
+from saiten_server.scoring.idempotency import claimed, digest_request, key_of
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/preference-runs", tags=["preferences"])
@@ -46,7 +46,7 @@ router = APIRouter(prefix="/v1/preference-runs", tags=["preferences"])
 RUN_EXAMPLE = {"name": "spring", "runs": ["ba_…", "ba_…"], "pairs": "all", "orders": "both", "budget_usd": 5}
 RUN_BODY = {JSON: form(PreferenceRunRequest, RUN_EXAMPLE)}
 Asked = Annotated[PreferenceRunRequest, Depends(body_of(PreferenceRunRequest))]
-LOCATION = header("the preference run's address", required=True)
+PREFERENCE_RUN_LOCATION = header("the preference run's address", required=True)
 MOST_POSITION = 2**31 - 1
 
 LINE_EXAMPLE = {
@@ -101,7 +101,7 @@ async def plan_run(request: Request, container: Serving, body: PreferenceRunRequ
     "",
     status_code=202,
     summary="Compare runs in pairs",
-    responses={202: {"model": PreferenceRun, "headers": {"Location": LOCATION}}, **PROBLEMS},
+    responses={202: {"model": PreferenceRun, "headers": {"Location": PREFERENCE_RUN_LOCATION}}, **PROBLEMS},
     openapi_extra=reads(RUN_BODY, repeatable=True),
 )
 async def create_preference_run(request: Request, container: Serving, body: Asked) -> Response:
@@ -112,7 +112,9 @@ async def create_preference_run(request: Request, container: Serving, body: Aske
     where their texts are gone.
     """
     key = key_of(request)
-    async with claimed(request, container.scoring.evaluations, key, digest_of(request, request.state.body)) as replayed:
+    async with claimed(
+        request, container.scoring.evaluations, key, digest_request(request, request.state.body)
+    ) as replayed:
         response = replayed
         if response is None:
             await require_money(request)
@@ -280,4 +282,4 @@ async def follow_preference_run(
     """`progress` with the run, without `pairs`, at once and at every change; at the end `completed`, `cancelled` or
     `erased`."""
     look, missing = runs_of(container).pairs.look, Message("preference-run-not-found")
-    return await follow(request, opened, run_id, last_event_id, look=look, missing=missing)
+    return await follow_run(request, opened, run_id, last_event_id, look=look, missing=missing)

@@ -12,22 +12,22 @@ from saiten.core.spreadsheet import BATCH_METADATA, Cell, write_rows
 from saiten_server.core.batch import PairPlan
 from saiten_server.core.evaluation import AspectPreference, Evaluation
 from saiten_server.core.model import COMPACT
-from saiten_server.core.redaction import read_texts
+from saiten_server.core.redaction import texts_asked
 from saiten_server.core.sentences import translate
 from saiten_server.runs.result import Result
 
-LEFT_OUT = {"aspects", "composites", "relevance", "translation", "paths", "signature_pieces", "pair"}
+UNTOLD_FIELDS = {"aspects", "composites", "relevance", "translation", "paths", "signature_pieces", "pair"}
 """Of an evaluation what a pair does not have, or says in its own form."""
 
 
 def write_pair(evaluation: Evaluation) -> dict[str, Any]:
     """What a comparison says, as `GET /v1/preferences/{id}` does, with its status."""
-    found = evaluation.model_dump(mode="json", exclude=LEFT_OUT | {"reliability", "integrity"})
+    found = evaluation.model_dump(mode="json", exclude=UNTOLD_FIELDS | {"reliability", "integrity"})
     pair = evaluation.pair.model_dump(mode="json", exclude={"runs"}) if evaluation.pair else {}
     return {**found, **pair}
 
 
-def write_line(result: Result, shared: Mapping[str, Any]) -> dict[str, Any]:
+def write_result(result: Result, shared: Mapping[str, Any]) -> dict[str, Any]:
     """One result: its place, and the comparison or why there is none; with both texts where they were read."""
     place = result.entry.model_dump(exclude={"ids_given"})
     if result.evaluation is not None:
@@ -35,7 +35,7 @@ def write_line(result: Result, shared: Mapping[str, Any]) -> dict[str, Any]:
     else:
         told = {**place, "status": "failed", "error": result.failure.model_dump() if result.failure else None}
     if result.asked is not None and result.asked.shown is not None:
-        first, second = map(read_texts, result.asked.shown)
+        first, second = map(texts_asked, result.asked.shown)
         told["texts"] = {"first": first or None, "second": second or None}
     return {**told, **shared}
 
@@ -48,7 +48,7 @@ async def stream_pairs(
     """One line a result, in UTF-8, its sentences in the language."""
     shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
-        lines = (write_line(result, shared) for result in page)
+        lines = (write_result(result, shared) for result in page)
         said = lines if language == DEFAULT_LANGUAGE else (translate(line, language) for line in lines)
         yield "".join(COMPACT.encode(line) + "\n" for line in said).encode()
 
@@ -80,7 +80,7 @@ def write_cells(result: Result, plan: PairPlan) -> list[Cell]:
         cells += write_aspect(pair.aspects.get(name) if pair else None)
     if found is not None and pair is not None:
         codes = " ".join(dict.fromkeys(one.code for one in found.warnings)) or None
-        cells += [pair.first.length, pair.second.length, codes, tell(value=found.cached)]
+        cells += [pair.first.length, pair.second.length, codes, write_flag(value=found.cached)]
         cells += [found.usage.cost_usd, found.id, found.signature]
     else:
         cells += [None] * 7
@@ -104,11 +104,11 @@ def write_aspect(found: AspectPreference | None) -> list[Cell]:
         found.strength,
         said["first"].verdict if "first" in said else None,
         said["second"].verdict if "second" in said else None,
-        tell(value=found.position_dependent),
+        write_flag(value=found.position_dependent),
         " ".join(reasons) or None,
     ]
 
 
-def tell(*, value: bool) -> str:
+def write_flag(*, value: bool) -> str:
     """A truth value as JSON spells it."""
     return "true" if value else "false"

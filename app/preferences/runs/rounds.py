@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from saiten_server.preferences.runs.service import PairBatchSource
     from saiten_server.stats.active_choice import PairStanding
 
-Places = tuple[int, int]
+PlacePair = tuple[int, int]
 
 
 def choose_first(
     plan: ChosenPairs, systems: Sequence[str], looks: int, most: int
 ) -> tuple[ChosenPairs, tuple[PairRound, ...]]:
     """The pairs of the first round, at most so many."""
-    from saiten_server.preferences.rankings.choice import begin
+    from saiten_server.preferences.rankings.choice import begin_choice
 
-    rows = choose_rows([], systems, plan.list_rows(), begin(systems), looks=looks, most=most)
+    rows = choose_rows([], systems, plan.list_rows(), begin_choice(systems), looks=looks, most=most)
     return plan.take(rows), (count_round(plan, rows),)
 
 
 def choose_rows(
     shown: Sequence[ShownPair],
     systems: Sequence[str],
-    left: Mapping[Places, Sequence[int]],
+    left: Mapping[PlacePair, Sequence[int]],
     standing: PairStanding,
     *,
     looks: int,
@@ -62,17 +62,17 @@ def choose_rows(
 
 def count_round(plan: ChosenPairs, rows: Sequence[int]) -> PairRound:
     """The round that judges these rows."""
-    counts = Counter((one, other) for one, other in plan.runs[list(rows)].tolist()) if rows else Counter[Places]()
+    counts = Counter((one, other) for one, other in plan.runs[list(rows)].tolist()) if rows else Counter[PlacePair]()
     return PairRound(pairs=tuple((*places, count) for places, count in sorted(counts.items())))
 
 
 def settle_round(plan: PairPlan, shown: Sequence[ShownPair]) -> PairStanding:
     """What is known once the last round was judged. Each round is tested once, by what it may spend of the error
     rate."""
-    from saiten_server.preferences.rankings.choice import begin, take_stock
+    from saiten_server.preferences.rankings.choice import begin_choice, take_stock
 
     known = plan.rounds[-2].resolved if len(plan.rounds) > 1 else None
-    before = replace(begin(plan.systems), round=len(plan.rounds) - 1, resolved=frozenset(known or ()))
+    before = replace(begin_choice(plan.systems), round=len(plan.rounds) - 1, resolved=frozenset(known or ()))
     return take_stock(shown, plan.systems, alpha=plan.alpha, before=before)
 
 

@@ -282,9 +282,9 @@ def refuse_unfit(asked: PreferenceRunRequest, runs: Sequence[Batch], *, whole: b
 
 def refuse_mismatch(runs: Sequence[Batch]) -> None:
     """Raises SignatureMismatch where two runs were not rated alike, with the pieces that differ."""
-    first = gather(runs[0])
+    first = gather_pieces(runs[0])
     for run in runs[1:]:
-        other = gather(run)
+        other = gather_pieces(run)
         pieces = {
             name: (first.get(name, "-"), other.get(name, "-"))
             for name in dict.fromkeys([*first, *other])
@@ -294,7 +294,7 @@ def refuse_mismatch(runs: Sequence[Batch]) -> None:
             raise SignatureMismatch(Message("runs-rated-otherwise", names=", ".join(pieces)), pieces=pieces)
 
 
-def gather(run: Batch) -> dict[str, str]:
+def gather_pieces(run: Batch) -> dict[str, str]:
     """The pieces of a run's signatures that can change a score; several values are joined."""
     found: dict[str, dict[str, None]] = {}
     for line in run.signature_lines:

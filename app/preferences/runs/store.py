@@ -23,7 +23,7 @@ FIGURES_PAGE = 20_000
 result, figure, item = t.evaluations.c, t.result_figures.c, t.batch_items.c
 
 
-def read_pairs(rows: Sequence[Any]) -> set[tuple[int, int, int, int]]:
+def read_pair_places(rows: Sequence[Any]) -> set[tuple[int, int, int, int]]:
     """The places in rows of candidates."""
     return {read_pair(row.request) for row in rows}
 
@@ -73,7 +73,7 @@ class SourceStore:
         while page := await db.fetch(
             self._engine, query.where(item.position > after).order_by(item.position).limit(FIGURES_PAGE)
         ):
-            found |= await asyncio.to_thread(read_pairs, page)
+            found |= await asyncio.to_thread(read_pair_places, page)
             after = page[-1].position
         return found
 

@@ -46,14 +46,14 @@ class EncoderChoice(ModelChoice):
 
 # bert-score's own choices. Its table can only be read by importing PyTorch, which takes seconds: too long where the
 # encoder then turns out not to be there.
-DEFAULTS = {"en": "roberta-large", "zh": "bert-base-chinese", "tr": "dbmdz/bert-base-turkish-cased"}
+DEFAULT_MODELS = {"en": "roberta-large", "zh": "bert-base-chinese", "tr": "dbmdz/bert-base-turkish-cased"}
 OTHER_DEFAULT = "bert-base-multilingual-cased"
 
 
 def choose_default(language: str) -> str:
     """The encoder that bert-score takes for the language (BCP 47; the subtags after the first do not count)."""
     ENCODER.require_installed()
-    return DEFAULTS.get(language.lower().split("-")[0], OTHER_DEFAULT)
+    return DEFAULT_MODELS.get(language.lower().split("-")[0], OTHER_DEFAULT)
 
 
 def identify(name: str, layer: int, revision: str, tokenizer: Any, precision: str = "float32") -> str:

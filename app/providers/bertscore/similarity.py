@@ -146,7 +146,7 @@ class Embedded:
         return len(self.weights)
 
 
-def match(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
+def match_tokens(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
     """F1 of each (reference, candidate), in order; every text has at least one token. It is in [-1, 1], and beyond
     only where P and R have opposite signs, which no trained encoder comes near; bert-score does not cut it either.
 
@@ -295,7 +295,9 @@ class LoadedEncoder:
         f1 = [0.0] * len(pairs)
         for numbers in slice_pairs(read, self.max_held_tokens):
             embedded = self._embed({tokens.ids for number in numbers for tokens in read[number]})
-            values = match([(embedded[read[number][0].ids], embedded[read[number][1].ids]) for number in numbers])
+            values = match_tokens(
+                [(embedded[read[number][0].ids], embedded[read[number][1].ids]) for number in numbers]
+            )
             for number, value in zip(numbers, values, strict=True):
                 f1[number] = value
         return [

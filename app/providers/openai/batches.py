@@ -34,7 +34,7 @@ INPUT_KEPT_SECONDS = 3 * 24 * 3600
 LARGEST_PAGE_BYTES = 8 * 2**20  # Limit for every answer except a file of answers, which is read line by line
 
 
-def read_line(line: bytes, part: ProviderPart) -> ProviderAnswer | None:
+def read_answer_line(line: bytes, part: ProviderPart) -> ProviderAnswer | None:
     """One line of a file of answers; None if it cannot be read or does not name its call."""
     try:
         answered = json.loads(line)
@@ -187,7 +187,7 @@ class OpenAIProviderBatches:
             aclosing(split_lines(response.iter_bytes(), self._longest_line_bytes)) as lines,
         ):
             async for line in lines:
-                if (answer := read_line(line, part)) is not None:
+                if (answer := read_answer_line(line, part)) is not None:
                     yield answer
             gone = False
         if gone:

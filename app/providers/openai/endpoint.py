@@ -66,8 +66,8 @@ class RequestBodies:
         if around is None:
             body = question.body(conceded)
             *fixed, asked = body["messages"]
-            written = dump(body | {"messages": [*fixed, asked | {"content": PROMPT_PLACEHOLDER}]})
-            before, _, after = written.partition(dump(PROMPT_PLACEHOLDER))
+            written = dump_json(body | {"messages": [*fixed, asked | {"content": PROMPT_PLACEHOLDER}]})
+            before, _, after = written.partition(dump_json(PROMPT_PLACEHOLDER))
             around = before, after
             with self._lock:
                 self._kept[way] = around
@@ -75,7 +75,7 @@ class RequestBodies:
         return b"".join((beginning, *encode_pieces(prompt.user), end))
 
 
-def dump(value: Any) -> bytes:
+def dump_json(value: Any) -> bytes:
     """Compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -266,7 +266,7 @@ LONGEST_BACKOFF_SECONDS = 30.0
 # Share of the remaining time to wait for a place: a call that begins later would be cut off, and billed
 WAIT_SHARE = 0.9
 # HTTP 400, and 422, which servers built on FastAPI send instead
-REFUSALS = (openai.BadRequestError, openai.UnprocessableEntityError)
+REFUSING_ERRORS = (openai.BadRequestError, openai.UnprocessableEntityError)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -341,7 +341,7 @@ class OpenAIEndpoint:
         if isinstance(error, openai.InternalServerError):
             broken = "response_format" in body and BROKEN_FORMAT.search(errors.upstream_message(error))
             return "response_format" if broken else None
-        if not isinstance(error, REFUSALS):
+        if not isinstance(error, REFUSING_ERRORS):
             return None
         return find_refused(
             body, errors.upstream_message(error), error.param if isinstance(error.param, str) else None, error.code

@@ -29,7 +29,7 @@ LIMIT_HEADER_PREFIX = b"x-ratelimit-"
 COUNT = re.compile(r"[0-9]{1,12}")
 DURATION = re.compile(r"(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|[dhms]))+")
 PART = re.compile(r"([0-9.]+)(ms|[dhms])")
-SECONDS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+SECONDS_OF_UNIT = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 BARE_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
@@ -62,14 +62,14 @@ def read_duration(written: str | None) -> float:
     if written and BARE_SECONDS.fullmatch(written):
         seconds = float(written)
     elif written and DURATION.fullmatch(written):
-        seconds = sum(float(number) * SECONDS[unit] for number, unit in PART.findall(written))
+        seconds = sum(float(number) * SECONDS_OF_UNIT[unit] for number, unit in PART.findall(written))
     else:
         seconds = 0.0
     return min(LONGEST_SECONDS, seconds)
 
 
 UPSTREAM_TEXT_CHARACTERS = 200
-MOST_WORDS = 4_000  # Characters of an error that are looked at
+MOST_ERROR_CHARACTERS = 4_000  # Characters of an error that are looked at
 KEY_SHAPE = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|Bearer\s+\S+", re.IGNORECASE)
 QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "quota_exceeded"})
 
@@ -212,7 +212,7 @@ def find_words(error: openai.APIStatusError) -> str:
     reasons, behind = metadata.get("reasons"), metadata.get("raw")
     more = ", ".join(map(str, reasons)) if isinstance(reasons, list) else str(behind or "")
     message = upstream_message(error)
-    return (f"{message} ({more})" if more else message)[:MOST_WORDS]
+    return (f"{message} ({more})" if more else message)[:MOST_ERROR_CHARACTERS]
 
 
 def quote_error(error: openai.APIStatusError, api_key: str) -> str:

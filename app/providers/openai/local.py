@@ -19,7 +19,7 @@ from saiten_server.providers.chat_model import (
     ChatModel,
     ChatModelChoice,
     ChatRequest,
-    Outcome,
+    Completion,
     load_chat_model,
 )
 from saiten_server.providers.huggingface import Worker
@@ -85,7 +85,7 @@ class LocalEndpoint:
         await self._worker.stop()
         self._loaded = None
 
-    async def _complete(self, requests: Sequence[ChatRequest]) -> Sequence[Outcome]:
+    async def _complete(self, requests: Sequence[ChatRequest]) -> Sequence[Completion]:
         self._refuse_closed()
         return await self._worker.submit(lambda: self._ensure_loaded().complete(requests, lambda: self._closed))
 

@@ -24,7 +24,7 @@ RESERVED = frozenset({
     "max_completion_tokens", "n", "stream", "stream_options", "prompt_cache_key", "prompt_cache_options",
 })  # fmt: skip
 CHOICE = frozenset({"allow", "default"})
-FORM = Message("judge-extra-form")
+EXTRA_FORM = Message("judge-extra-form")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_extra(written: str | None) -> Extra:
     except (StrictJSONError, UnicodeEncodeError):
         members = None
     if not isinstance(members, dict):
-        raise SettingsInvalid(FORM)
+        raise SettingsInvalid(EXTRA_FORM)
     if taken := sorted(RESERVED & set(members)):
         raise SettingsInvalid(Message("judge-extra-reserved", names=", ".join(taken)))
     defaults: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def read_extra(written: str | None) -> Extra:
         chosen = isinstance(value, dict) and "allow" in value and set(value) <= CHOICE
         choices = value["allow"] if chosen else [value]
         if not isinstance(choices, list):
-            raise SettingsInvalid(Message("judge-extra-no-list", form=FORM, name=name))
+            raise SettingsInvalid(Message("judge-extra-no-list", form=EXTRA_FORM, name=name))
         if not chosen:
             defaults[name] = value
         elif "default" in value:
@@ -85,7 +85,7 @@ def read_extra(written: str | None) -> Extra:
 HOST = "api.openai.com"  # Regions have theirs below it: `jp.api.openai.com`
 GPT_VERSION = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
 FIRST_MARKED = (5, 6)  # GPT-5.6: the first family that takes marks
-MARKS = "prompt_cache_options"  # Stands for all of them among the parameters that an endpoint was found to refuse
+CACHE_MARKS = "prompt_cache_options"  # Stands for all of them among the parameters that an endpoint was found to refuse
 FAMILY = "prompt_cache"  # What the names of all of them begin with
 
 
@@ -109,7 +109,7 @@ def mark_prefix(body: dict[str, Any], prefix_digest: str) -> dict[str, Any]:
     return body | {
         "messages": [first | {"content": [text]}, *rest],
         "prompt_cache_key": f"saiten-{prefix_digest[:32]}",
-        MARKS: {"mode": "explicit"},
+        CACHE_MARKS: {"mode": "explicit"},
     }
 
 
@@ -126,7 +126,7 @@ LARGEST_PLAIN_REPLY_BYTES = 2**20  # A completion of a few thousand tokens has s
 CHOICE_BYTES = 256
 TOO_LONG = re.compile(r"context.?(?:length|window)|maximum context|too (?:long|many tokens)", re.IGNORECASE)
 PARAMETER_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(NEGOTIABLE)})(?![A-Za-z0-9_])")
-SEED = 20_240_719  # The first sample's seed. Any fixed number will do; the signature shows it.
+FIRST_SEED = 20_240_719  # The first sample's seed. Any fixed number will do; the signature shows it.
 RETRY_SEED_STEP = 1_000_000
 # How many alternatives an endpoint allows: "greater than max allowed: 5", "must be less than or equal to 5"
 ALLOWED = re.compile(
@@ -178,7 +178,7 @@ class Question:
         temperature = self.options.temperature
         # An integer is written as one: 0 stands so in every signature and cache key that there is.
         written = int(temperature) if temperature.is_integer() else temperature
-        found: dict[str, Any] = {"temperature": written, "seed": SEED}
+        found: dict[str, Any] = {"temperature": written, "seed": FIRST_SEED}
         if REASONING_MODEL.match(self.model):
             found["reasoning_effort"] = "none"
         found |= self.options.extra
@@ -203,7 +203,7 @@ class Question:
         if structured:
             schema = {"name": "verdict", "strict": True, "schema": prompt.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return mark_prefix(body, prompt.prefix_digest) if self.marked and MARKS not in conceded else body
+        return mark_prefix(body, prompt.prefix_digest) if self.marked and CACHE_MARKS not in conceded else body
 
     def key(self, endpoint: str) -> str:
         """The call cache's key: digest of the endpoint, of everything that may be sent, and of which call."""
@@ -226,7 +226,7 @@ class Question:
         del body["response_format"]
         if "seed" in body:
             # Another seed for the repetition, so that an endpoint which keeps to its seed may answer differently.
-            body["seed"] = SEED + self.sample + RETRY_SEED_STEP * self.attempt
+            body["seed"] = FIRST_SEED + self.sample + RETRY_SEED_STEP * self.attempt
         if "top_logprobs" in body:
             body["logprobs"] = True
         return body
@@ -250,16 +250,16 @@ def find_refused(body: dict[str, Any], message: str, param: str | None, code: st
     if (code or "") == "context_length_exceeded" or TOO_LONG.search(message):
         # vLLM names `max_tokens` here, but it is this dialogue that does not fit, not the parameter.
         return None
-    if MARKS in body and FAMILY in f"{param or ''} {message}":
-        return MARKS
+    if CACHE_MARKS in body and FAMILY in f"{param or ''} {message}":
+        return CACHE_MARKS
     named = [re.split(r"[.\[]", param)[0]] if param else PARAMETER_NAME.findall(message)
     refused = next((name for name in named if name in NEGOTIABLE and name in body), None)
     if refused is None and not param and "response_format" in body and FORMAT.search(message):
         return "response_format"
-    return narrow(body, message) or refused if refused in {"logprobs", "top_logprobs"} else refused
+    return narrow_alternatives(body, message) or refused if refused in {"logprobs", "top_logprobs"} else refused
 
 
-def narrow(body: dict[str, Any], message: str) -> str | None:
+def narrow_alternatives(body: dict[str, Any], message: str) -> str | None:
     """The concession that leaves as many alternatives as the message allows; None where it names no smaller number."""
     found = ALLOWED.search(message)
     most = int(found[1]) if found else 0
@@ -285,4 +285,4 @@ def concede(conceded: tuple[str, ...], refused: str) -> tuple[str, ...]:
 def name_dropped(conceded: tuple[str, ...]) -> tuple[str, ...]:
     """The parameters given up, as results list them: each once, without the marks."""
     names = (name.partition(":")[0] for name in conceded)
-    return tuple(dict.fromkeys(name for name in names if name != MARKS))
+    return tuple(dict.fromkeys(name for name in names if name != CACHE_MARKS))

@@ -49,7 +49,7 @@ class RelayFolder:
     def ask(self, key: str, body: Mapping[str, object]) -> None:
         """Writes the question with that key, unless it is there."""
         content = write_question(key, body)
-        self._names[key] = name = digest(content)[:NAME_LETTERS]
+        self._names[key] = name = digest_bytes(content)[:NAME_LETTERS]
         path = self.path / f"{name}{PROMPT}"
         if not path.exists():
             self.path.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def write_question(key: str, body: Mapping[str, object]) -> bytes:
     return (json.dumps(line, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def digest(content: bytes) -> str:
+def digest_bytes(content: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
@@ -138,7 +138,7 @@ def read_answer(path: Path) -> str | None:
 
 def digest_file(path: Path) -> str:
     """SHA-256 of the file, in hexadecimal."""
-    return digest(path.read_bytes())
+    return digest_bytes(path.read_bytes())
 
 
 class RelayJudge(OpenAIJudge):

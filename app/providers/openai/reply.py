@@ -27,7 +27,7 @@ from saiten_server.judging.expectation import Expectation, Token, expect, may_ra
 from saiten_server.judging.pair_verdict import read_pair_verdict
 from saiten_server.judging.verdict import (
     FILTER_CHARACTERS,
-    Faults,
+    FaultyTurnsRead,
     VerdictReading,
     agree_on_faults,
     rate_nothing,
@@ -380,7 +380,7 @@ def conclude(aspect: Aspect, answers: Sequence[SampleAnswer]) -> Verdict:
     )
 
 
-def list_faults(aspect: Aspect, readings: Sequence[VerdictReading]) -> tuple[Faults, ...]:
+def list_faults(aspect: Aspect, readings: Sequence[VerdictReading]) -> tuple[FaultyTurnsRead, ...]:
     """The faulty turns that each verdict on a conversation names for the aspect."""
     return tuple(reading.faults[aspect.id] for reading in readings if aspect.id in reading.faults)
 

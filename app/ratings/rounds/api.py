@@ -15,7 +15,7 @@ from saiten_server.core.reports import CorrectedReport, Looks
 from saiten_server.platform.web.body import JSON, body_of
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
-from saiten_server.ratings.rounds.service import missing
+from saiten_server.ratings.rounds.service import no_round
 from saiten_server.ratings.values import (
     DrawnItem,
     RatingRound,
@@ -40,8 +40,8 @@ NO_SAMPLE = (
     "its responses were chosen on purpose and not drawn, so that their ratings say nothing of the others and are left "
     "out of figures"
 )
-ROUND = {"batch": "ba_…", "name": "nightly", "items": 100, "choose": "informative"}
-ROUND_BODY = reads({JSON: form(RoundRequest, ROUND)}, repeatable=True)
+RATING_ROUND_EXAMPLE = {"batch": "ba_…", "name": "nightly", "items": 100, "choose": "informative"}
+RATING_ROUND_BODY = reads({JSON: form(RoundRequest, RATING_ROUND_EXAMPLE)}, repeatable=True)
 
 
 class Round(BaseModel):
@@ -81,7 +81,7 @@ class DrawnItems(BaseModel):
     status_code=201,
     summary="Open a rating round",
     responses={201: {"model": Round}, **PROBLEMS},
-    openapi_extra=ROUND_BODY,
+    openapi_extra=RATING_ROUND_BODY,
 )
 async def open_round(
     request: Request, container: Serving, asked: Annotated[RoundRequest, Depends(body_of(RoundRequest))]
@@ -169,7 +169,7 @@ async def find_round(request: Request, container: Container, round_id: str) -> R
     """The round; raises NotFound where there is none in which responses are rated."""
     found = await container.ratings.rounds.find(request.state.project, round_id)
     if found.of_pairs:
-        raise missing()
+        raise no_round()
     return found
 
 
@@ -177,7 +177,7 @@ async def describe_progress(request: Request, container: Container, found: Ratin
     """The round with its progress; raises NotFound where it was erased a moment ago."""
     progress = await container.ratings.rounds.progress(request.state.project, [found.id])
     if found.id not in progress:
-        raise missing()
+        raise no_round()
     return present(found, progress[found.id], await container.ratings.rounds.shared(request.state.project, found))
 
 

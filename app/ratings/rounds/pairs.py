@@ -26,7 +26,7 @@ from saiten_server.platform.sql.sizes import DRAWN_BYTES
 from saiten_server.ratings.rounds.service import (
     NEVER_GIVEN,
     RoundService,
-    missing,
+    no_round,
     read_field,
     read_rated,
     read_rater,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 CANDIDATES_AT_ONCE = 100
 """Pairs of candidates, of up to a megabyte each, that are read at a time."""
 
-MOST_LOOKED_AT = 4
+TIMES_LOOKED_AT = 4
 """How many times the wanted pairs are looked at for two texts that differ."""
 
 REASON: TypeAdapter[str] = TypeAdapter(Comment)
@@ -147,7 +147,7 @@ class PairRounds:
     async def _take_different(self, ranked: Sequence[DrawnPair], wanted: int) -> list[DrawnPair]:
         """The first of the pairs whose two texts differ: of equal ones neither can be better."""
         found: list[DrawnPair] = []
-        most = min(len(ranked), MOST_LOOKED_AT * wanted)
+        most = min(len(ranked), TIMES_LOOKED_AT * wanted)
         for start in range(0, most, CANDIDATES_AT_ONCE):
             some = ranked[start : min(start + CANDIDATES_AT_ONCE, most)]
             if len(found) >= wanted or not some:
@@ -166,7 +166,7 @@ class PairRounds:
         """The round as it is now."""
         found = await self.rounds.find(project, round_id)
         if not found.of_pairs:
-            raise missing()
+            raise no_round()
         return found
 
     async def items(self, project: str, round_id: str) -> Sequence[PairItem]:
@@ -223,7 +223,7 @@ class PairRounds:
     async def _write_sheet(self, project: str, found: RatingRound, rater: str, task: Task) -> PairSheet:
         pair = await self.rounds.rounds.find_pair(found.id, task.position)
         if pair is None:
-            raise missing()  # one of its runs was erased a moment ago
+            raise no_round()  # one of its runs was erased a moment ago
         swapped = shows_swapped(found.options.seed, rater, task.number)
         first, second = [await self._find_candidate(side) for side in (pair[::-1] if swapped else pair)]
         own = await self.preferences.own(project, name_pair(found.id, task.position), rater) if task.done else None
@@ -240,16 +240,16 @@ class PairRounds:
     async def _find_candidate(self, side: RoundSide) -> Candidate:
         found = await self.rounds.batches.asked(side.batch, [side.position])
         if side.position not in found:
-            raise missing()
+            raise no_round()
         return found[side.position]
 
 
-OTHER: Mapping[Preference, Preference] = {"first": "second", "second": "first", "tie": "tie"}
+TURNED: Mapping[Preference, Preference] = {"first": "second", "second": "first", "tie": "tie"}
 
 
 def turn(preference: Preference) -> Preference:
     """The preference of the same two in the other order."""
-    return OTHER[preference]
+    return TURNED[preference]
 
 
 def told(candidate: Candidate) -> Sequence[object]:

@@ -26,7 +26,7 @@ from saiten_server.core.errors import InvalidRequest, NotFound, UnknownAspect
 from saiten_server.core.model import key_of, pointer
 from saiten_server.core.reports import AgreementReport
 from saiten_server.core.rubric import Aspect, Rubric
-from saiten_server.core.validation import MOST_UNKNOWN, InvalidDocument, clip, describe
+from saiten_server.core.validation import MOST_UNKNOWN, InvalidDocument, clip, describe_fault
 from saiten_server.governance.keys import hash_key
 from saiten_server.governance.store import keep_event, tell_events
 from saiten_server.platform.sql import engine as db
@@ -72,7 +72,7 @@ MOST_RATED = 20_000
 """Ratings of a round that are looked at together."""
 
 NEVER_GIVEN = Message("response-of-other-rater")
-RATER: TypeAdapter[str] = TypeAdapter(RaterId)
+RATER_ID: TypeAdapter[str] = TypeAdapter(RaterId)
 COMMENT: TypeAdapter[str] = TypeAdapter(Comment)
 
 
@@ -216,7 +216,7 @@ class RoundService:
 
     async def find(self, project: str, round_id: str) -> RatingRound:
         """The round as it is now."""
-        return present(await self.rounds.find_round(project, round_id))
+        return require_round(await self.rounds.find_round(project, round_id))
 
     async def items(self, project: str, round_id: str) -> builtins.list[DrawnItem]:
         """What the round drew, in its order, with the probability of each to be in it."""
@@ -229,7 +229,7 @@ class RoundService:
 
     async def close(self, project: str, round_id: str) -> RatingRound:
         """Gives nothing more out. What raters have in hand they may still rate."""
-        return present(await self.rounds.close_round(project, round_id, self.now()))
+        return require_round(await self.rounds.close_round(project, round_id, self.now()))
 
     async def progress(self, project: str, round_ids: Sequence[str]) -> dict[str, RoundProgress]:
         """By round; those that the project has not are left out."""
@@ -328,14 +328,14 @@ class RoundService:
         """What a round has drawn; raises NotFound where it was erased with its batch a moment ago."""
         page = await self.batches.candidates(batch_id, after=position - 1, limit=1)
         if not page:
-            raise missing()
+            raise no_round()
         return page[0][1]
 
     async def _find_evaluation(self, project: str, batch_id: str, position: int) -> str:
         """The id of the result at that position, which a round has drawn."""
         found = await self.batches.find_evaluation(project, batch_id, position)
         if found is None:
-            raise missing()
+            raise no_round()
         return found
 
     async def _find_rubric(self, project: str, batch_id: str) -> Rubric:
@@ -402,7 +402,7 @@ def measure_round(rated: Sequence[RatedTask]) -> AgreementReport:
 
 def read_rater(name: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """The name without spaces around it; raises InvalidDocument at `/rater` for one that no rater may have."""
-    return read_field(RATER, name, "/rater", limits)
+    return read_field(RATER_ID, name, "/rater", limits)
 
 
 def read_field(form: TypeAdapter[str], text: str, where: str, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -410,7 +410,7 @@ def read_field(form: TypeAdapter[str], text: str, where: str, limits: Limits = D
     try:
         return form.validate_python(text.strip(), strict=True, context={"limits": limits})
     except ValidationError as error:
-        raise InvalidDocument([(where, describe(fault)) for fault in error.errors()[:1]]) from None
+        raise InvalidDocument([(where, describe_fault(fault)) for fault in error.errors()[:1]]) from None
 
 
 def find_rating_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) -> Iterator[tuple[str, Message]]:
@@ -426,14 +426,14 @@ def find_rating_faults(ratings: Mapping[str, float], aspects: Sequence[Aspect]) 
     yield from ((clip(name), Message("aspect-not-requested")) for name in unknown[:MOST_UNKNOWN])
 
 
-def present(found: RatingRound | None) -> RatingRound:
+def require_round(found: RatingRound | None) -> RatingRound:
     """The round; raises NotFound where there is none."""
     if found is None:
-        raise missing()
+        raise no_round()
     return found
 
 
-def missing() -> NotFound:
+def no_round() -> NotFound:
     """The error for a missing round, and for one of another project."""
     return NotFound(Message("round-not-found"))
 

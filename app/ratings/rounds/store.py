@@ -29,7 +29,7 @@ from saiten_server.platform.sql.tables import (
     round_pairs,
     round_tasks,
 )
-from saiten_server.ratings.store import read_rating
+from saiten_server.ratings.store import read_stored_rating
 from saiten_server.ratings.values import (
     ABANDONED_SECONDS,
     DrawnItem,
@@ -224,7 +224,7 @@ class RoundStore:
         )
         rows = await db.fetch(self._engine, query) if can_store(round_id) else []
         return await asyncio.to_thread(
-            lambda: [RatedTask.model_construct(position=row.position, rating=read_rating(row)) for row in rows]
+            lambda: [RatedTask.model_construct(position=row.position, rating=read_stored_rating(row)) for row in rows]
         )
 
     async def count_shared(self, project: str, round_id: str, other: str) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from saiten_server.runs.intake import FULL, translate_errors
 
 logger = logging.getLogger("saiten.datasets")
 
-SECONDS = 120
+READING_SECONDS = 120
 """A file that takes longer is refused."""
 
 MEMORY_BYTES = 2 << 30
@@ -91,7 +91,7 @@ async def run_child(files: Sequence[int]) -> int | None:
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(READING_SECONDS):
             return await child.wait()
     except TimeoutError:
         return None
@@ -145,7 +145,7 @@ def limit_process() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_CPU, (READING_SECONDS, READING_SECONDS))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

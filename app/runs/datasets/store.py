@@ -73,7 +73,7 @@ class DatasetStore:
         async with db.change(self._engine) as connection:
             held = select(dataset.id).where(dataset.id == dataset_id, dataset.state.in_((UPLOAD, RECEIVING)))
             if (await connection.execute(held.with_for_update())).one_or_none() is None:
-                raise missing()
+                raise no_dataset()
             await connection.execute(
                 insert(dataset_parts), {"dataset_id": dataset_id, "number": number, "content": content}
             )
@@ -93,7 +93,7 @@ class DatasetStore:
             held = select(dataset.key).where(dataset.id == dataset_id, dataset.state == RECEIVING).with_for_update()
             key = (await connection.execute(held)).scalar_one_or_none()
             if key is None:
-                raise missing()
+                raise no_dataset()
             file = (dataset.project == project) & (dataset.id == upload_id) & (dataset.state == UPLOAD)
             was_there = (await connection.execute(select(dataset.id).where(file).with_for_update())).first() is not None
             same = select(*DATASET_COLUMNS).where(mine, dataset.key == key, dataset.digest == found)
@@ -101,7 +101,7 @@ class DatasetStore:
             if twin is not None:
                 await connection.execute(delete(table).where(dataset.id == dataset_id))
             elif not was_there:
-                raise missing()  # it was erased while it was read, and so are its items
+                raise no_dataset()  # it was erased while it was read, and so are its items
             else:
                 values = {"digest": found, "items": items, "unit": unit, "korean": korean}
                 twin = await keep_version(connection, project, key, dataset_id, values)
@@ -154,7 +154,7 @@ class DatasetStore:
         """The dataset."""
         row = await db.fetch_one(self._engine, select(*DATASET_COLUMNS).where(*self._this(project, dataset_id)))
         if row is None:
-            raise missing()
+            raise no_dataset()
         return read_dataset(row)
 
     async def list(
@@ -183,13 +183,13 @@ class DatasetStore:
             number = row.number + 1
         there = select(dataset.id).where(equals(dataset.id, dataset_id), dataset.state != DONE)
         if await db.fetch_one(self._engine, there) is None:
-            raise missing()
+            raise no_dataset()
 
     async def erase(self, project: str, dataset_id: str) -> None:
         """Removes the dataset."""
         async with db.write(self._engine) as connection:
             if (await connection.execute(delete(table).where(*self._this(project, dataset_id)))).rowcount == 0:
-                raise missing()
+                raise no_dataset()
         self._cleaning.mark_traces()
         await self._cleaning.tidy()
 
@@ -227,7 +227,7 @@ async def keep_version(
     return (await connection.execute(select(*DATASET_COLUMNS).where(dataset.id == dataset_id))).one()
 
 
-def missing() -> NotFound:
+def no_dataset() -> NotFound:
     """The error for a dataset that does not exist or belongs to another project."""
     return NotFound(Message("dataset-not-found"))
 

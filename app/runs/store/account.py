@@ -262,7 +262,7 @@ def expect_usage(account: Account, options: BatchOptions, unit_cost_usd: float |
 
 
 RELEASED = {"owner": None, "lease_until": None, "queued_at": None, "reserved_usd": 0.0, "begun": 0, "set_aside": False}
-CLOSE = THIS_CHUNK.values(state=bindparam("state"), **RELEASED)
+CLOSE_CHUNK = THIS_CHUNK.values(state=bindparam("state"), **RELEASED)
 END = update(batch_chunks).where(chunk.number == FINISH, chunk.state == "blocked")
 
 
@@ -283,7 +283,7 @@ async def close_chunks(
         for job, done in closed.items()
     ]
     if rows:
-        await connection.execute(CLOSE, rows)
+        await connection.execute(CLOSE_CHUNK, rows)
     for job, done in closed.items():
         if done and job.chunk >= 0:
             locked[job.batch].account.chunks_left -= 1

@@ -324,7 +324,7 @@ class BatchStore:
                 wanted.setdefault(run, set()).add(position)
         found = {run: await self.asked(plan.runs[run], positions) for run, positions in wanted.items()}
         return [
-            (entry, one if one.pair is None else one.model_copy(update={"shown": show_pair(one.pair, found)}))
+            (entry, one if one.pair is None else one.model_copy(update={"shown": pick_pair(one.pair, found)}))
             for entry, one in placed
         ]
 
@@ -522,7 +522,7 @@ class BatchStore:
         now = self._clock()
         lease = leases.Lease(owner, now + timedelta(seconds=lease_seconds), begun)
         async with db.change(self._engine) as connection:
-            if not await leases.require_rubric(connection, job, has_rubric):
+            if not await leases.knows_rubric(connection, job, has_rubric):
                 return None
             work = await leases.claim_chunk(connection, job, lease, self._usd_per_day, now)
         if work is None or plan_of(work.options) is None:
@@ -752,7 +752,7 @@ def batch_condition(batch_id: str, project: str | None = None) -> ColumnElement[
     return this if project is None else this & equals(t.batches.c.project, project)
 
 
-def show_pair(pair: PairPlaces, found: Mapping[int, Mapping[int, Candidate]]) -> tuple[Candidate, Candidate]:
+def pick_pair(pair: PairPlaces, found: Mapping[int, Mapping[int, Candidate]]) -> tuple[Candidate, Candidate]:
     """The two, of the candidates that were found by run and position."""
     first, second = (
         found[run].get(position) or erased_candidate() for run, position in zip(pair.runs, pair.positions, strict=True)

@@ -46,7 +46,7 @@ from saiten_server.runs.store.search import TextSearch
 from saiten_server.runs.summary import SYSTEM, AspectTally, Tally, unpack_tally
 
 if TYPE_CHECKING:
-    from saiten_server.runs.store.search import Places
+    from saiten_server.runs.frame import Places
 
 SORTED = 10_000
 """The number of results that a database sorts in a few milliseconds for each page."""

@@ -53,8 +53,8 @@ WORTH = own.status.in_(ENDED_STATUSES) & (own.texts.is_(None) | own.texts.in_(("
 FORMAT = "5"
 """Of `pack_frame`: what was kept in another is made again."""
 
-PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
-STATE: Select[Any] = select(functools.reduce(lambda told, one: told.concat("/").concat(one), PARTS)).where(WORTH)
+STATE_PARTS = (literal(FORMAT), own.status, func.coalesce(own.texts, ""), *(own[name].cast(Text) for name in COUNTED))
+STATE: Select[Any] = select(functools.reduce(lambda told, one: told.concat("/").concat(one), STATE_PARTS)).where(WORTH)
 """What changes whenever the results of an ended batch do; nothing for one whose results still change."""
 
 
@@ -140,16 +140,16 @@ async def read_page(engine: AsyncEngine, project: str, batch_id: str, *, after: 
 async def read_frame_rows(engine: AsyncEngine, batch: Browsable, *, after: int, limit: int) -> RunFrame:
     """The results of the batch with a position greater than `after`, in order."""
     sources = await asyncio.to_thread(list_sources)
-    columns = [figure[name] for name in (*sources, *LABELLED, *OTHERS, *VALUE_COLUMNS[: len(batch.measures)])]
+    columns = [figure[name] for name in (*sources, *LABELLED, *SPARSE_COLUMNS, *VALUE_COLUMNS[: len(batch.measures)])]
     query = select(*columns).where(figure.batch_id == batch.id, figure.position > after)
     rows = await db.fetch(engine, query.order_by(figure.position).limit(limit))
-    return await asyncio.to_thread(tabulate, rows, sources, batch.measures)
+    return await asyncio.to_thread(frame_rows, rows, sources, batch.measures)
 
 
 LABELLED = ("status", "warnings", "unrated", "reasons", "system", "build", "failure")
 """The stored columns that a label is of."""
 
-OTHERS = ("system_turns", "findings", "ratings", "further")
+SPARSE_COLUMNS = ("system_turns", "findings", "ratings", "further")
 """Stored columns that most results have nothing in."""
 
 
@@ -160,15 +160,15 @@ def list_sources() -> list[str]:
     return [one.source for one in COLUMNS.values() if one.source is not None]
 
 
-def tabulate(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
-    """Some rows as columns: first the `sources`, then what labels them, `OTHERS`, and the values."""
+def frame_rows(rows: Sequence[Any], sources: Sequence[str], measures: Measures) -> RunFrame:
+    """Some rows as columns: first the `sources`, then what labels them, `SPARSE_COLUMNS`, and the values."""
     import numpy as np
 
     from saiten_server.runs.frame import COLUMNS, key_all, make_frame
 
     if not rows:
         return make_frame(0, {}, [])
-    names = (*sources, *LABELLED, *OTHERS)
+    names = (*sources, *LABELLED, *SPARSE_COLUMNS)
     stored = dict(zip(names, given := [*zip(*rows, strict=True)], strict=False))
     columns: dict[str, NDArray[Any]] = {}
     for name, one in COLUMNS.items():

@@ -245,7 +245,7 @@ async def lock_claimed(
     return batch, money
 
 
-async def require_rubric(connection: AsyncConnection, job: ChunkJob, has_rubric: Callable[[str, str], bool]) -> bool:
+async def knows_rubric(connection: AsyncConnection, job: ChunkJob, has_rubric: Callable[[str, str], bool]) -> bool:
     """Whether the owner has the rubric that the job's batch is to be scored by. If not, leaves the job to others: the
     next sweep queues it again, and the batch shows why it waits."""
     query = select(batches.c.options, batches.c.rubric_digest, batches.c.rubric_differs).where(
@@ -344,7 +344,7 @@ async def find_budget(connection: AsyncConnection, batch: Locked, job: ChunkJob)
 ABANDONED = timedelta(hours=1)
 """A batch that has not been accepted for this long belonged to a process that died."""
 
-LEAST = 2
+LEAST_CHUNKS = 2
 """Chunks that every batch may have under way, however many others there are."""
 
 UNDER_WAY = chunk.state.in_(("queued", "leased")) & ~chunk.set_aside
@@ -413,7 +413,7 @@ async def queue_after(connection: AsyncConnection, ids: Sequence[str], window: i
 
 def share_of(window: int, active: int) -> int:
     """How many chunks each of `active` batches may have queued or leased, so that a small one is served soon."""
-    return max(LEAST, math.ceil(window / max(1, active)))
+    return max(LEAST_CHUNKS, math.ceil(window / max(1, active)))
 
 
 def overdue_at(now: datetime, queued_before: datetime) -> ColumnElement[bool]:
@@ -475,7 +475,7 @@ async def commit_results(
     known = await lock_batches(connection, {job.batch for job in jobs}, against_erasure=True)
     found = await find_leased(connection, owner, jobs)
     held = {job: span for job, span in found.items() if job.batch in known}
-    kept, erased = await find_kept(connection, held)
+    kept, erased = await find_stored(connection, held)
     # Results that come too late, for candidates that were erased: no other row names their calls.
     late = [each for each in finished if (each.job.batch, each.entry.position) in erased]
     await note_erased_calls(connection, {key for each in late for key in each.calls})
@@ -488,7 +488,7 @@ async def commit_results(
     added = await insert_results(connection, known, free, now)
     ending = {job: is_done(job, held[job], kept) for job in closed if job in held}
     locked = await upgrade_locks(connection, known)
-    costs = await enter(connection, locked, free)
+    costs = await enter_results(connection, locked, free)
     await settle_figures(connection, locked, added)
     await settle_begun(connection, locked, {job: begun[job] for job in held if job in begun}, ending, now)
     ready = await close_chunks(connection, locked, ending, now)
@@ -503,7 +503,7 @@ async def commit_results(
     return committed, locked.values()
 
 
-async def find_kept(
+async def find_stored(
     connection: AsyncConnection, held: Mapping[ChunkJob, CandidateSpan]
 ) -> tuple[set[BatchPosition], set[BatchPosition]]:
     """The places of the held chunks that have a result already, and those of them that were erased."""
@@ -562,7 +562,7 @@ def place_values(batch: Locked, placed: Placed) -> Measures:
     return extend_measures(read_measures(batch.account.measures), [figures for _, figures in placed])
 
 
-async def enter(
+async def enter_results(
     connection: AsyncConnection, locked: Mapping[str, Locked], new: Sequence[tuple[FinishedCandidate, ResultFigures]]
 ) -> dict[str, float]:
     """Counts new results in their batches' accounts and signatures. Returns what they cost (USD) by the key that is
@@ -640,7 +640,7 @@ async def end_chunks(connection: AsyncConnection, batch: Locked, now: datetime) 
         await spend_lost(connection, batch, row.begun, now)
     locked = {batch.id: batch}
     added = await insert_results(connection, locked, new, now)
-    await enter(connection, locked, new)
+    await enter_results(connection, locked, new)
     await settle_figures(connection, locked, added)
     collecting = update(batch_chunks).where(mine, chunk.number == COLLECT)
     await connection.execute(collecting.values(state="done", queued_at=None))

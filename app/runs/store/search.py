@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Places = NDArray[np.int32]
+    from saiten_server.runs.frame import Places
 
 SEPARATOR = "\x1e"
 """Between the texts of a candidate. No text may hold it, so no search matches across two."""

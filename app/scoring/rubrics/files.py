@@ -23,11 +23,10 @@ from saiten_server.core.rubric import Rubric
 
 if TYPE_CHECKING:
     from saiten_server.container import Container
-from saiten.core.faults import describe as describe_fault
-from saiten.core.faults import suggest_name
+from saiten.core.faults import describe_fault, suggest_name
 from saiten.core.messages import DEFAULT_LANGUAGE, Message, Misfit
 
-SUFFIX = ".yaml"
+RUBRIC_SUFFIX = ".yaml"
 MAX_BYTES = 1024 * 1024
 
 
@@ -80,7 +79,7 @@ class RubricFiles(RubricSource):
         homes: dict[str, Path] = {}
         texts: dict[str, str] = {}
         for path in (path for folder in folders for path in rubric_paths(folder)):
-            rubric = read_rubric(path)
+            rubric = read_rubric_file(path)
             home = homes.setdefault(rubric.id, path)
             if home.parent != path.parent:
                 detail = Message("rubric-id-taken", id=rubric.id, home=str(home))
@@ -109,10 +108,12 @@ def rubric_paths(folder: Path) -> Sequence[Path]:
         found = sorted(folder.iterdir())
     except OSError as error:
         raise SettingsInvalid(Message("rubric-folder-unreadable", file=str(folder), problem=error.strerror)) from error
-    return [path for path in found if path.suffix == SUFFIX and not path.name.startswith(".") and not path.is_dir()]
+    return [
+        path for path in found if path.suffix == RUBRIC_SUFFIX and not path.name.startswith(".") and not path.is_dir()
+    ]
 
 
-def read_rubric(path: Path) -> Rubric:
+def read_rubric_file(path: Path) -> Rubric:
     """The rubric in a file; raises RubricInvalid for its first fault. `check_rubric` gives them all."""
     rubric, faults = examine_file(path)
     if rubric is None or faults:
@@ -134,11 +135,11 @@ def check_rubric(path: Path) -> list[RubricFault]:
 def examine_file(path: Path) -> tuple[Rubric | None, list[RubricFault]]:
     """The rubric with its faults by line; without a rubric there is at least one fault."""
     try:
-        document = read_file(path)
+        document = read_yaml_file(path)
     except Unreadable as refused:
         return None, [refused.fault]
     try:
-        rubric = validate(document)
+        rubric = validate_rubric(document)
     except ValidationError as error:
         return None, list_faults(document, error)
     return rubric, sort_faults([*document.faults, *name_faults(document, rubric, path)])
@@ -172,20 +173,20 @@ def sort_faults(faults: Iterable[RubricFault]) -> list[RubricFault]:
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
-def read_file(path: Path) -> YAMLDocument:
+def read_yaml_file(path: Path) -> YAMLDocument:
     """The file's document, which is not to be changed; raises Unreadable."""
-    return read_document(read_rubric_text(path), shipped=path.parent == default_folder())
+    return read_yaml(read_rubric_text(path), shipped=path.parent == default_folder())
 
 
 @lru_cache(maxsize=16)
-def read_document(text: str, *, shipped: bool = False) -> YAMLDocument:
+def read_yaml(text: str, *, shipped: bool = False) -> YAMLDocument:
     """The document of a text; cached because a service reads its rubrics when it checks its settings, and again when it
     starts. `shipped` ones need not be explained, and are read with libyaml."""
     return YAMLDocument(text, compose_shipped if shipped else compose_nodes)
 
 
 @lru_cache(maxsize=16)
-def validate(document: YAMLDocument) -> Rubric:
+def validate_rubric(document: YAMLDocument) -> Rubric:
     """The rubric that a YAML document holds; cached for the same reason. Raises ValidationError."""
     return Rubric.model_validate(document.data)
 
@@ -200,7 +201,7 @@ def place(document: YAMLDocument, error: ErrorDetails) -> RubricFault:
 
 def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[RubricFault]:
     """One fault where the file is not called as its rubric, or is an older version without a newer one beside it."""
-    newest, older = rubric.id + SUFFIX, f"{rubric.id}.v{rubric.version}{SUFFIX}"
+    newest, older = rubric.id + RUBRIC_SUFFIX, f"{rubric.id}.v{rubric.version}{RUBRIC_SUFFIX}"
     if path.name == newest:
         return []
     if path.name != older:
@@ -208,7 +209,7 @@ def name_faults(document: YAMLDocument, rubric: Rubric, path: Path) -> list[Rubr
         return [RubricFault(document.line(("id",)), "/id", what)]
     beside = path.with_name(newest)
     try:
-        data = read_file(beside).data
+        data = read_yaml_file(beside).data
     except Unreadable:
         data = None
     version = data.get("version") if isinstance(data, dict) else None

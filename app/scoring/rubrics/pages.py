@@ -40,12 +40,12 @@ async def list_rubrics(request: Request, container: Serving, project: Project) -
 async def download_rubric(container: Serving, project: Project, name: str) -> Response:
     """The rubric's file."""
     rubrics = container.scoring.context.rubrics
-    rubric = find(rubrics, name)
+    rubric = find_named(rubrics, name)
     text = rubrics.text(rubric.name)
     if text is None:
         raise NotFound(Message("rubric-without-file", names=rubric.name))
     # Named as `rubrics/` names it. An id holds nothing that would have to be quoted.
-    older = "" if rubric.version == find(rubrics, rubric.id).version else f".v{rubric.version}"
+    older = "" if rubric.version == find_named(rubrics, rubric.id).version else f".v{rubric.version}"
     headers = {"Content-Disposition": f'attachment; filename="{rubric.id}{older}.yaml"', "Cache-Control": "no-store"}
     return Response(text, headers=headers, media_type="application/yaml; charset=utf-8")
 
@@ -63,11 +63,11 @@ async def show_rubric(
 ) -> Response:
     """One version in one of its languages; where asked, how it differs from another, or from another rubric."""
     rubrics = container.scoring.context.rubrics
-    rubric = find(rubrics, name)
+    rubric = find_named(rubrics, name)
     wanted = (asked.language, language_of(request), "en", rubric.source_language)
     chosen = next(each for each in wanted if each in rubric.languages)
     against = f"{rubric.id}@{asked.against}" if asked.against.isdecimal() else asked.against
-    before = find(rubrics, against) if against else None
+    before = find_named(rubrics, against) if against else None
     changes = None
     if before is not None:
         changes = await asyncio.to_thread(compare_rubrics, before, rubric, chosen)
@@ -86,7 +86,7 @@ async def show_rubric(
     )
 
 
-def find(rubrics: RubricSource, name: str) -> Rubric:
+def find_named(rubrics: RubricSource, name: str) -> Rubric:
     """The rubric `id` or `id@version`; raises NotFound."""
     try:
         return rubrics.get(name)
@@ -109,7 +109,7 @@ RubricTextKey = tuple[str, int | None, str]
 
 def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextChange]:
     """What differs between two rubrics in a language, in the order of the second, and at the end what it lacks."""
-    old, new, left = texts_of(before, language), texts_of(after, language), MOST_CHARACTER_PAIRS
+    old, new, left = rubric_texts(before, language), rubric_texts(after, language), MOST_CHARACTER_PAIRS
     found = []
     for place in dict.fromkeys([*new, *old]):
         a, b = old.get(place, ""), new.get(place, "")
@@ -120,7 +120,7 @@ def compare_rubrics(before: Rubric, after: Rubric, language: str) -> list[TextCh
     return found
 
 
-def texts_of(rubric: Rubric, language: str) -> Mapping[RubricTextKey, str]:
+def rubric_texts(rubric: Rubric, language: str) -> Mapping[RubricTextKey, str]:
     """Everything that a judge or reader sees of the rubric in the language, by place."""
     found: dict[RubricTextKey, str] = {
         ("", None, mark("Title")): rubric.title.get(language, ""),

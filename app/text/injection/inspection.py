@@ -144,12 +144,14 @@ BACKWARD_WORDS = (
 )[::-1]
 
 
-Found = dict[AttackKind, tuple[str, ...]]  # The suspected kinds, each with the names of what the text mentions, if any
+SuspectedKinds = dict[
+    AttackKind, tuple[str, ...]
+]  # The suspected kinds, each with the names of what the text mentions, if any
 
 
-def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+def read_plainly(folded: str, aspects: Sequence[str], above: float = 0.0) -> SuspectedKinds:
     """What a folded text says outright: words for the judge that score `above`, verdicts and markup."""
-    found: Found = {}
+    found: SuspectedKinds = {}
     if (passage := suspicious_passage(folded, above)) is not None:
         kind, seen = name_passage(passage)
         found[kind] = seen
@@ -195,7 +197,7 @@ def fold_names(aspects: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(fold(aspect) for aspect in aspects if aspect)
 
 
-def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> Found:
+def find_kinds(text: str, aspects: Sequence[str], above: float = 0.0) -> SuspectedKinds:
     """Every kind suspected of `text`: read forwards, read backwards, and in what it carries encoded. `above`: what
     words for the judge must score; less than 0 finds more of them."""
     folded = fold(text)
@@ -216,7 +218,7 @@ def inspect_text(text: str, *, aspects: Sequence[str] = ()) -> list[AttackSign]:
     return list(recall_findings(text, tuple(aspects)))
 
 
-def texts_of(dialogue: Dialogue) -> dict[str, str]:
+def texts_by_place(dialogue: Dialogue) -> dict[str, str]:
     """Each text of a dialogue by its place, in reading order."""
     context = enumerate(dialogue.context)
     places = {f"context/{index}/{part}": getattr(said, part) for index, said in context for part in ("speaker", "text")}
@@ -239,8 +241,8 @@ def inspect_dialogue(
 
 def list_places(dialogue: Dialogue, translation: Dialogue | None = None) -> dict[str, str]:
     """Each text of a dialogue by its place, and what its translation changed."""
-    places = texts_of(dialogue)
-    return places if translation is None else places | list_translated(places, texts_of(translation))
+    places = texts_by_place(dialogue)
+    return places if translation is None else places | list_translated(places, texts_by_place(translation))
 
 
 def list_translated(given: Mapping[str, str], translated: Mapping[str, str]) -> dict[str, str]:

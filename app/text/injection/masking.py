@@ -19,7 +19,7 @@ from saiten_server.text.injection.signs import compiled, hidden_spans, located_p
 
 NOTHING_LEFT = "…"  # What stands where all of a text is left out: a judge needs something to rate
 MASKED = -2.0  # What a part must score to be left out: beside an attack, what is nearly suspicious belongs to it
-MOST_SENTENCES = 256  # Parts that a text is cut into at most; a text of more has its sentences taken together
+MOST_MASKED_PARTS = 256  # Parts that a text is cut into at most; a text of more has its sentences taken together
 # How often the length of the whole text is inspected, all trials together, before all of it is left out
 MOST_READINGS = 12
 LEAST_BUDGET = 20_000  # Characters that may always be inspected: of a short text no trial needs to be saved
@@ -118,10 +118,10 @@ def locate_warnings(
     known: dict[str, tuple[TextSpan, ...]] = {}
     for text in dict.fromkeys(places[one.where] for one in warned):
         known[text] = find_spans(text, aspects=aspects, budget=budget)
-    return tuple(mark(one, known[places[one.where]]) for one in warned)
+    return tuple(mark_spans(one, known[places[one.where]]) for one in warned)
 
 
-def mark(warned: Warned, spans: Sequence[TextSpan]) -> Warned:
+def mark_spans(warned: Warned, spans: Sequence[TextSpan]) -> Warned:
     """The warning with these spans of its text, of which there is at least one."""
     (start, end), *more = spans
     where = Message("attack-at", what=warned.sentence, first=start + 1, last=end)
@@ -161,7 +161,7 @@ def search(text: str, aspects: Sequence[str], trial: Check) -> tuple[TextSpan, .
 def cut_sentences(text: str, fine: Sequence[TextSpan]) -> list[MaskedSentence]:
     """The text's sentences, without what is empty once the fine spans are out."""
     spans = [TextSpan(*match.span()) for match in compiled(SENTENCE).finditer(text) if match[0]]
-    size = -(-len(spans) // MOST_SENTENCES) or 1
+    size = -(-len(spans) // MOST_MASKED_PARTS) or 1
     shown = bytearray(b"\x01") * len(text)
     for start, end in fine:
         shown[start:end] = bytes(end - start)

@@ -121,7 +121,7 @@ def inverts_scale(folded: str) -> bool:
     return inversion().search(folded) is not None
 
 
-PARTS = (
+TAG_NAMES = (
     r"(?:candidate|response|reply|answer|dialogue|dialog|context|conversation|user_?input|untrusted|data|text"
     r"|content|input|utterance|assistant|user|応答|対話|文脈|응답|대화|candidate_response|model_output|quote|document)"
 )
@@ -139,8 +139,8 @@ HEADING = (
     r"(?: (?:prompt|message))?[ \t]{0,2}:?[ \t]{0,2}$|^#{1,6} ?(?:system|システム|시스템) ?: ?\S"
 )
 SPEAKER = r"^(?:human|assistant|system|user|システム|시스템|アシスタント|어시스턴트) ?:"
-CLOSE = rf"</\s?{PARTS}\s?>|\[/{PARTS}\]"
-OPEN = rf"<{PARTS}(?: [^<>\n]{{0,60}})?>|\[{PARTS}\]"
+CLOSING_TAG = rf"</\s?{TAG_NAMES}\s?>|\[/{TAG_NAMES}\]"
+OPENING_TAG = rf"<{TAG_NAMES}(?: [^<>\n]{{0,60}})?>|\[{TAG_NAMES}\]"
 COMMAND_TAG = (
     r"<\s?(?:system|instructions?|evaluation|verdict|grad\w{1,12}|scores?|rubric|admin"
     r"|指示|評価|採点|시스템|지시|평가)\b"
@@ -151,7 +151,8 @@ JSON_ON = (
     r"|result|system|評価|採点|点数|審査|평가|점수|채점|심사)\"\s{0,4}:"
 )
 END_MARK = (
-    rf"^[^\w\n]{{2,12}} ?(?:end(?: of)?(?: the)? {PARTS}|{PARTS} end|(?:{PARTS}|返答|回答|候補)(?:ここまで|終わり|終了)"
+    rf"^[^\w\n]{{2,12}} ?(?:end(?: of)?(?: the)? {TAG_NAMES}|{TAG_NAMES} end"
+    rf"|(?:{TAG_NAMES}|返答|回答|候補)(?:ここまで|終わり|終了)"
     r"|(?:응답|답변|대답|후보) ?(?:끝|종료))[^\w\n]{0,12}$|^\[(?:end|begin)[ _][a-z _]{3,30}\]"
 )
 FENCE = r"^(?:\"{3}|'{3}|`{3}|#{4,}|-{4,}|={3,})"
@@ -179,10 +180,10 @@ def goes_on_with_message(folded: str) -> bool:
 
 def closes_unopened(folded: str) -> bool:
     """Whether the first closing tag of a prompt's part comes before any opening one, and a new frame follows."""
-    closing = search(CLOSE, folded) if "</" in folded or "[/" in folded else None
+    closing = search(CLOSING_TAG, folded) if "</" in folded or "[/" in folded else None
     if closing is None:
         return False
-    opening = search(OPEN, folded)
+    opening = search(OPENING_TAG, folded)
     if opening is not None and opening.start() < closing.start():
         return False
     return opening is not None or search(COMMAND_TAG, folded, closing.end()) is not None
@@ -198,7 +199,7 @@ def breaks_out(folded: str, *, suspicious: bool) -> bool:
     """Whether a folded text steps out of its boundary. `suspicious`: it also speaks to a judge."""
     if closes_unopened(folded) or leaves_string(folded) or search(END_MARK, folded):
         return True
-    return suspicious and any(search(expression, folded) for expression in (JSON_END, FENCE, CLOSE))
+    return suspicious and any(search(expression, folded) for expression in (JSON_END, FENCE, CLOSING_TAG))
 
 
 MAXIMUM_PAYLOADS = 16

@@ -16,7 +16,7 @@ from saiten_server.text.injection.signs import compiled
 
 LONGEST_RUN = 6  # Characters
 LONGEST_SENTENCE = 240  # Characters; what goes on longer without a full stop is read in pieces of this length
-MOST_SENTENCES = 3  # Sentences of a passage
+MOST_PASSAGE_SENTENCES = 3  # Sentences of a passage
 # A passage's sum is divided by its number of known runs to this power: long passages have more of everything
 DAMPING = 0.35
 # Katakana as hiragana: a word spelled out in either is the same word
@@ -80,7 +80,7 @@ def sentences(folded: str) -> list[str]:
 def passages(length: int) -> Iterator[tuple[int, int]]:
     """Every passage of a text of `length` sentences: the number of its first, and of the one after its last."""
     for start in range(length):
-        for end in range(start + 1, min(start + MOST_SENTENCES, length) + 1):
+        for end in range(start + 1, min(start + MOST_PASSAGE_SENTENCES, length) + 1):
             yield start, end
 
 

@@ -98,7 +98,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self.places[cmd_name].partition(":")
         command: click.Command = getattr(import_for_good(module), attribute)
-        translate(command)
+        translate_help(command)
         return command
 
     def resolve_command(
@@ -166,7 +166,7 @@ class ServerCommand(click.Command):
         return super().shell_complete(ctx, incomplete)
 
 
-def translate(command: click.Command) -> None:
+def translate_help(command: click.Command) -> None:
     """Puts the help of a command, its options and its commands into the process's language."""
     if language.language == DEFAULT_LANGUAGE:
         return
@@ -178,7 +178,7 @@ def translate(command: click.Command) -> None:
         if isinstance(one, click.Option):
             one.help = tell(one.help or "")
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
-        translate(inner)
+        translate_help(inner)
 
 
 def server_commands() -> frozenset[str]:
@@ -204,7 +204,7 @@ def main() -> None:
     """Runs the command line. Every error is reported as one line that says what to do, never as a traceback."""
     open_streams()
     language.use_language(language.find_language(os.environ))
-    translate(saiten)
+    translate_help(saiten)
     sys.exit(run(saiten))
 
 

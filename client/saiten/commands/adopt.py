@@ -33,7 +33,7 @@ PARQUET = "application/vnd.apache.parquet"
 PIECE_BYTES = 1 << 20
 CREATED = 201
 SIGNATURE = "signature="
-TEXT_COLUMNS = frozenset({"context", "response", "turns", "persona", "goal", "findings", "reason"})
+UNSENT_COLUMNS = frozenset({"context", "response", "turns", "persona", "goal", "findings", "reason"})
 """What columns of texts are called, or begin with before a point: they are not sent."""
 
 SENT_ROWS = 10_000
@@ -78,14 +78,14 @@ def command(
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
         return
-    show(read(Batch, answer), new=new)
+    print_adopted(read(Batch, answer), new=new)
 
 
 async def adopt(source: str, asked: dict[str, Any], url: str | None, *, in_place: bool) -> tuple[dict[str, Any], bool]:
     """The batch, and whether it is new. Raises InvalidItems for what cannot be adopted, and SaitenError."""
     if in_place:
         what: dict[str, Any] = {"content": write_json({"url": source, **asked}), "headers": {"Content-Type": JSON}}
-        return await post(url, what)
+        return await post_adoption(url, what)
     with put_together(source) as path, open_progress() as bar:
         size = path.stat().st_size
         line = bar.add_task(tell("sending"), total=size)
@@ -93,10 +93,10 @@ async def adopt(source: str, asked: dict[str, Any], url: str | None, *, in_place
         query |= {f"metadata.{key}": value for key, value in asked.get("metadata", {}).items()}
         headers = {"Content-Type": PARQUET, "Content-Length": str(size)}
         sent = SentFile(path, lambda count: bar.update(line, completed=count))
-        return await post(url, {"content": sent, "headers": headers, "params": query})
+        return await post_adoption(url, {"content": sent, "headers": headers, "params": query})
 
 
-async def post(url: str | None, what: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+async def post_adoption(url: str | None, what: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The service's answer, and whether the run is new."""
     async with open_service(url, NO_JUDGE) as service:
         try:
@@ -185,7 +185,7 @@ def write_together(names: list[Path], base: Path, made: Path) -> None:
     except (pa.ArrowException, ValueError) as error:
         raise reading(base, error) from None
     kept = pa.schema(
-        [one for one in whole if one.name.partition(".")[0] not in TEXT_COLUMNS], metadata=schemas[0].metadata
+        [one for one in whole if one.name.partition(".")[0] not in UNSENT_COLUMNS], metadata=schemas[0].metadata
     )
     with pq.ParquetWriter(made, kept, compression="zstd") as writer:
         for name, schema in zip(names, schemas, strict=True):
@@ -193,12 +193,12 @@ def write_together(names: list[Path], base: Path, made: Path) -> None:
             try:
                 with pq.ParquetFile(name) as file:
                     for batch in file.iter_batches(SENT_ROWS, columns=own):
-                        writer.write_table(fit(pa.Table.from_batches([batch]), kept))
+                        writer.write_table(cast_table(pa.Table.from_batches([batch]), kept))
             except (pa.ArrowException, ValueError) as error:
                 raise reading(name, error) from None
 
 
-def fit(table: Any, schema: Any) -> Any:
+def cast_table(table: Any, schema: Any) -> Any:
     """The table with the schema's columns: null where it has none."""
     import pyarrow as pa
 
@@ -209,7 +209,7 @@ def fit(table: Any, schema: Any) -> Any:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def show(batch: Batch, *, new: bool) -> None:
+def print_adopted(batch: Batch, *, new: bool) -> None:
     """What was adopted."""
     counts = batch.counts
     words = tell("adopted as {id}", id=batch.id) if new else tell("adopted before, as {id}", id=batch.id)

@@ -217,7 +217,7 @@ def read_latency(written: Any) -> float | None:
     return found if 0 <= found < float("inf") else None
 
 
-def settle(answer: Mapping[str, Any], findings: Sequence[AssertionOutcome]) -> dict[str, Any]:
+def settle_verdict(answer: Mapping[str, Any], findings: Sequence[AssertionOutcome]) -> dict[str, Any]:
     """A gate's answer with the findings among its reasons: one that does not hold fails the gate, whatever the judge
     says."""
     failed = [finding.reason() for finding in findings if not finding.holds]

@@ -24,7 +24,7 @@ from saiten.commands.output import (
     open_progress,
     print_sheet,
 )
-from saiten.commands.runs import Progress, options_of, reading_of, score, submit, take_items
+from saiten.commands.runs import Progress, options_of, reading_of, score_run, submit, take_items
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.core.errors import AnswerInvalid
 from saiten.core.language import tell
@@ -95,7 +95,7 @@ async def run_batch(
         judge = (await service.info()).get("judge")
         if isinstance(judge, dict) and judge.get("baseline"):
             click.echo(tell(LEXICAL), err=True)
-        batch = await score(service, items, settings, progress)
+        batch = await score_run(service, items, settings, progress)
         if not isinstance(batch, Batch):
             raise AnswerInvalid(tell("the service gave no answer"))
         return batch, await service.summary(batch.id)

@@ -55,7 +55,7 @@ class BotOptions:
                     self.bot,
                     template=template,
                     reply=self.reply,
-                    headers=dict(map(read_header, self.headers)),
+                    headers=dict(map(parse_header, self.headers)),
                     timeout_seconds=self.timeout,
                     retries=self.retries,
                     concurrency=self.lanes,
@@ -123,7 +123,7 @@ def read_template(written: str | None) -> Any:
         raise InvalidItems(printable(tell("--template is not JSON: {error}", error=error))) from None
 
 
-def read_header(written: str) -> tuple[str, str]:
+def parse_header(written: str) -> tuple[str, str]:
     """Name and value of `Authorization=Bearer BOT_TOKEN`, where BOT_TOKEN is an environment variable."""
     found = HEADER.fullmatch(written)
     if found is None:

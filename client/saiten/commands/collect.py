@@ -26,7 +26,7 @@ from saiten.core.formats import UnreadableInput, parse_map, read_items
 from saiten.core.formats.mapping import MOST_METADATA
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
-from saiten.reply_cache import ReplyCache, digest_of
+from saiten.reply_cache import ReplyCache, digest_turn
 
 EXIT_SOME_FAILED = 1
 
@@ -57,16 +57,18 @@ class Collected:
         for position in sorted(self.said):
             item, said = self.items[position], self.said[position]
             found = {**item, "response": said.text}
-            yield note(found, LATENCY, f"{said.latency_ms:.0f}")
+            yield note_metadata(found, LATENCY, f"{said.latency_ms:.0f}")
 
     def unanswered(self) -> Iterator[dict[str, Any]]:
         """The items that have no response, in order, each with the error."""
         for position in sorted(self.failed):
             failure = self.failed[position]
-            yield note(self.items[position], ERROR, printable(f"{failure.code}: {failure.detail}")[:MOST_DETAIL])
+            yield note_metadata(
+                self.items[position], ERROR, printable(f"{failure.code}: {failure.detail}")[:MOST_DETAIL]
+            )
 
 
-def note(item: Mapping[str, Any], key: str, value: str) -> dict[str, Any]:
+def note_metadata(item: Mapping[str, Any], key: str, value: str) -> dict[str, Any]:
     """The item with another entry in its metadata, where there is room for it."""
     metadata = item.get("metadata", {})
     if key not in metadata and len(metadata) >= MOST_METADATA:
@@ -140,7 +142,7 @@ def command(
     found = Collected(read_contexts(dataset, maps, input_encoding))
     store = ReplyCache(cache) if cache is not None else None
     try:
-        asyncio.run(run(found, bot.open(), store, lanes=bot.lanes))
+        asyncio.run(collect_responses(found, bot.open(), store, lanes=bot.lanes))
     finally:
         # Also after an interruption: what was collected took time, and may have cost money.
         if store is not None:
@@ -148,18 +150,18 @@ def command(
         if found.said or found.failed:
             write_items(target, found.answered())
             write_failures(target, found)
-            report(found, target)
+            print_collected(found, target)
     # `saiten score` checks them itself.
     holds = (scores and bool(found.said)) or report_assertions(assertions, found.answered())
     if scores and found.said:
         context.invoke(score_command, file=str(target), **asked)
     elif found.said:
-        click.echo(tell("next: {command}", command=f"saiten score {quote(target)}"), err=True)
+        click.echo(tell("next: {command}", command=f"saiten score {quote_path(target)}"), err=True)
     if found.failed or not holds:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
-def quote(path: Path) -> str:
+def quote_path(path: Path) -> str:
     """The path as a shell takes it."""
     from shlex import quote as shell_quote
 
@@ -207,13 +209,15 @@ def read_contexts(dataset: str, maps: Sequence[str], input_encoding: str | None)
     return items
 
 
-async def run(found: Collected, bot: HttpBot | ProcessBot, store: ReplyCache | None, *, lanes: int) -> None:
+async def collect_responses(
+    found: Collected, bot: HttpBot | ProcessBot, store: ReplyCache | None, *, lanes: int
+) -> None:
     """Asks the bot for what is not cached, `lanes` items at once. Raises BotUnusable where it answers nothing."""
     try:
         turns = [turn_of(item) for item in found.items]
         digests: list[bytes] = []
         if store is not None:
-            digests = await asyncio.to_thread(lambda: [digest_of(bot, turn) for turn in turns])
+            digests = await asyncio.to_thread(lambda: [digest_turn(bot, turn) for turn in turns])
             kept = await asyncio.to_thread(store.find, list(set(digests)))
             found.said = {at: kept[digest] for at, digest in enumerate(digests) if digest in kept}
             found.cached = len(found.said)
@@ -223,7 +227,7 @@ async def run(found: Collected, bot: HttpBot | ProcessBot, store: ReplyCache | N
 
             async def work() -> None:
                 for at in remaining:
-                    await ask(bot, turns[at], at, found)
+                    await ask_bot(bot, turns[at], at, found)
                     if store is not None and at in found.said:
                         await asyncio.to_thread(store.keep, digests[at], found.said[at])
                     advance(progress, bar, found)
@@ -244,7 +248,7 @@ async def gather(works: Iterable[Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def ask(bot: Bot, turn: BotTurn, at: int, found: Collected) -> None:
+async def ask_bot(bot: Bot, turn: BotTurn, at: int, found: Collected) -> None:
     """Asks for one reply, and notes it or why there is none."""
     try:
         async with bot.converse() as conversation:
@@ -287,7 +291,7 @@ def write_failures(target: Path, found: Collected) -> None:
         failures_beside(target).unlink(missing_ok=True)
 
 
-def report(found: Collected, target: Path) -> None:
+def print_collected(found: Collected, target: Path) -> None:
     """Says on standard error what was collected, what failed, and where it is."""
     total, said = len(found.items), len(found.said)
     lines = [tell("saiten: {said:,} of {total:,} items answered: {path}", said=said, total=total, path=target)]

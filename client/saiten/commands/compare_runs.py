@@ -79,7 +79,7 @@ def command(
     if metadata:
         body["metadata"] = read_metadata(metadata)
     with open_progress() as bar:
-        answer = asyncio.run(run(body, url, make_progress(bar), estimate=estimate, waits=not no_wait))
+        answer = asyncio.run(run_comparison(body, url, make_progress(bar), estimate=estimate, waits=not no_wait))
     if estimate or as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
         return
@@ -87,12 +87,12 @@ def command(
         click.echo(answer["id"])
         return
     summary = read(PreferenceSummary, answer)
-    print_summary(summary)
+    print_preferences(summary)
     if any(counts.missing for counts in summary.aspects.values()):
         raise click.exceptions.Exit(exits.FELL_SHORT)
 
 
-async def run(body: Object, url: str | None, progress: Progress, *, estimate: bool, waits: bool) -> Object:
+async def run_comparison(body: Object, url: str | None, progress: Progress, *, estimate: bool, waits: bool) -> Object:
     """The estimate, the accepted run, or the summary once it is completed. Raises InvalidItems for what the service
     refuses, and SaitenError."""
     async with open_service(url) as service:
@@ -130,7 +130,7 @@ async def follow(service: Connection, run_id: str, progress: Progress) -> None:
                 raise BatchStopped(told, run_id)
 
 
-def print_summary(summary: PreferenceSummary) -> None:
+def print_preferences(summary: PreferenceSummary) -> None:
     """A row for each two runs and aspect, then how far the order decided."""
     target = console()
     heads = (
@@ -143,7 +143,7 @@ def print_summary(summary: PreferenceSummary) -> None:
         tell("missing"),
     )
     rows = [
-        (f"{pair.first.system} – {pair.second.system}", aspect, *count(found))
+        (f"{pair.first.system} – {pair.second.system}", aspect, *count_choices(found))
         for pair in summary.pairs
         for aspect, found in pair.aspects.items()
     ]
@@ -155,7 +155,7 @@ def print_summary(summary: PreferenceSummary) -> None:
         click.echo(printable(describe_position(aspect, position)))
 
 
-def count(found: ChoiceCounts) -> tuple[str, ...]:
+def count_choices(found: ChoiceCounts) -> tuple[str, ...]:
     """The counts of one row."""
     return tuple(
         str(number) for number in (found.first, found.second, found.tie, found.position_dependent, found.missing)

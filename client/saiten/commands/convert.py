@@ -71,7 +71,7 @@ def command(
     if system is not None and not (system.isprintable() and 0 < len(system) <= MOST_METADATA_CHARACTERS):
         raise InvalidItems(tell("--system is one line of at most {most} characters", most=MOST_METADATA_CHARACTERS))
     if output is not None:
-        require_place(output, file)
+        require_other_file(output, file)
     if source in PAIR_SOURCES or target in PAIR_TARGETS:
         refuse_options(maps, wheres, rated, system, every_turn or None)
         convert_pairs(file, source, target if target in PAIR_TARGETS else "ranking", output, input_encoding)
@@ -137,7 +137,7 @@ def convert_pairs(file: str, source: str | None, target: str, output: str | None
         raise InvalidItems(tell("no comparison was found"))
 
 
-def require_place(output: str, file: str) -> None:
+def require_other_file(output: str, file: str) -> None:
     """Raises InvalidItems where the output cannot be written, before anything is read."""
     path = Path(output)
     if not path.absolute().parent.is_dir():

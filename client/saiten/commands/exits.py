@@ -15,7 +15,7 @@ INTERRUPTED = 128 + 2
 READER_LEFT = 128 + 13
 """As a shell reports a process ended by SIGPIPE: the reader left before everything was printed."""
 
-VERDICTS = {"pass": DONE, "fail": FELL_SHORT, "inconclusive": UNUSABLE}
+VERDICT_EXITS = {"pass": DONE, "fail": FELL_SHORT, "inconclusive": UNUSABLE}
 
 EPILOG = """\b
 Exit codes:

@@ -17,7 +17,7 @@ from saiten.answers import FixFirst
 from saiten.commands.output import TerminalTable, bounds, figure, print_sheet
 from saiten.core.language import tell
 
-LEAST = 8
+FEWEST_CONVERSATIONS = 8
 """Conversations below which there is no interval."""
 
 LEAST_OF_EACH = 3
@@ -66,7 +66,7 @@ def weigh_kind(kind: str, talks: Sequence[RatedTalk]) -> FixFirst:
     if without:
         means = [sum(group) / len(group) for group in groups]
         effect = means[0] - means[1]
-        if count >= LEAST and min(without, with_fault) >= LEAST_OF_EACH:
+        if count >= FEWEST_CONVERSATIONS and min(without, with_fault) >= LEAST_OF_EACH:
             scales = sqrt(without / (without - 1)) * share / (1 - share), -sqrt(with_fault / (with_fault - 1))
             squares = sum(
                 (effect * (has - share) + scales[has] * (value - means[has])) ** 2

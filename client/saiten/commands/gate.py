@@ -223,7 +223,7 @@ def command(
     assertions = read_assertions(config)
     ci = is_ci(os.environ)
     job = GateJob(settings, given, file, save=save, record=record, judge=judge_kind, ci=ci, assertions=assertions)
-    report_gate(run(job), settings, junit=junit, markdown=markdown, record=record, as_json=as_json)
+    report_gate(run_or_exit(job), settings, junit=junit, markdown=markdown, record=record, as_json=as_json)
 
 
 def report_gate(
@@ -245,10 +245,10 @@ def report_gate(
         # First, because a CI collects these files even where standard output is closed.
         write_reports((junit, partial(write_junit, report)), (markdown, partial(write_markdown, report)))
     finally:
-        show(answer, report, as_json=as_json, recorded=recorded)
+        print_verdict(answer, report, as_json=as_json, recorded=recorded)
     if record is not None and recorded:
         tell_recorded(record, settings)
-    raise click.exceptions.Exit(exits.VERDICTS[report.verdict])
+    raise click.exceptions.Exit(exits.VERDICT_EXITS[report.verdict])
 
 
 def read_choices(maps: tuple[str, ...], wheres: tuple[str, ...]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def judge_pairs(
         click.echo(printable(f"  {found.reason}"))
         if found.stopped_early:
             click.echo(printable(tell("  stopped early, at look {look}", look=found.looks)))
-    raise click.exceptions.Exit(exits.VERDICTS[found.verdict])
+    raise click.exceptions.Exit(exits.VERDICT_EXITS[found.verdict])
 
 
 def set_judge(table: dict[str, Any], **options: float | None) -> None:
@@ -351,7 +351,7 @@ def require_writable(paths: Iterable[str | None]) -> None:
             raise InvalidItems(tell("{value}: Is a directory", value=path or "the file to be written"))
 
 
-def run(job: GateJob) -> Object:
+def run_or_exit(job: GateJob) -> Object:
     """The report. Where the signatures of the runs differ, prints how on standard error and exits with 3."""
     from saiten.commands.gating import run_gate
 
@@ -387,7 +387,7 @@ def write_reports(*wanted: tuple[str | None, Callable[[], str]]) -> None:
             raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
 
 
-def show(answer: Object, report: ShownGateReport, *, as_json: bool, recorded: bool = False) -> None:
+def print_verdict(answer: Object, report: ShownGateReport, *, as_json: bool, recorded: bool = False) -> None:
     """Prints the report; of a baseline that was `recorded`, that it was."""
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))

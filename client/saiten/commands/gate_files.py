@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from saiten.commands.files import InvalidItems, shorten_faults
-from saiten.commands.gate_settings import TERMS, GateSettings, name_fault
+from saiten.commands.gate_settings import TERMS, GateSettings, name_option_fault
 from saiten.connection import Object
 from saiten.core.errors import AnswerInvalid, BatchesRequired, SaitenError, SignatureMismatch, TimeLimitReached
 from saiten.core.language import tell
@@ -24,10 +24,10 @@ from saiten.private import require_server
 
 SUFFIX = ".parquet"
 FOOTER_BYTES = 1 << 20
-MOST_LOOKED_AT = 20
+MOST_FILES_TRIED = 20
 """Files of a folder, of which some may be damaged."""
 
-MARKS = b"row_key", b"item_key"
+RESULT_MARKS = b"row_key", b"item_key"
 """Columns that only files of results have; their names stand in the footer."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
@@ -41,7 +41,7 @@ def are_results(written: str | None) -> bool:
         return written is not None
     path = Path(written)
     if path.is_dir():
-        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_LOOKED_AT))
+        return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_FILES_TRIED))
     return written.lower().endswith(SUFFIX) and holds_results(path)
 
 
@@ -54,7 +54,7 @@ def holds_results(path: Path) -> bool:
             footer = file.read()
     except OSError:
         return False
-    return all(mark in footer for mark in MARKS)
+    return all(mark in footer for mark in RESULT_MARKS)
 
 
 def require_files(settings: GateSettings, *, writes: bool, asserts: bool) -> None:
@@ -130,5 +130,5 @@ def read_problem(answer: Object, options: Mapping[str, Any], file: str) -> Saite
         return SignatureMismatch(detail, answer, 409)
     errors = answer.get("errors")
     places = [(str(one["pointer"]), str(one["detail"])) for one in errors] if isinstance(errors, list) else []
-    named = [name_fault(where, what, options, file) for where, what in places if where.startswith("/")]
+    named = [name_option_fault(where, what, options, file) for where, what in places if where.startswith("/")]
     return InvalidItems(shorten_faults(named) if named else detail)

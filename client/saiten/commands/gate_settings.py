@@ -115,7 +115,7 @@ def make_settings(table: dict[str, Any], options: dict[str, Any], name: str) -> 
             return GateSettings.model_validate(given)
         except ValidationError as error:
             found = [(where, say(what)) for where, what in explain(error, given)]
-    raise InvalidItems(shorten_faults([name_fault(where, what, options, name) for where, what in found]))
+    raise InvalidItems(shorten_faults([name_option_fault(where, what, options, name) for where, what in found]))
 
 
 def find_unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
@@ -149,11 +149,13 @@ async def check_settings(
     except ServiceRefused as error:
         if error.status != UNFIT or not error.faults:
             raise
-        faults = [what if where == "/rules" else name_fault(where, what, options, name) for where, what in error.faults]
+        faults = [
+            what if where == "/rules" else name_option_fault(where, what, options, name) for where, what in error.faults
+        ]
         raise InvalidItems(shorten_faults(faults, error.total)) from None
 
 
-def name_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> str:
+def name_option_fault(where: str, what: str, options: Mapping[str, Any], name: str) -> str:
     """What is wrong with which option, or with which key of the file."""
     key, _, rest = where.removeprefix("/").partition("/")
     if key == "rules" and key in options and rest:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from saiten.answers import AnchorRatings, Batch, Comparison, Measure
-from saiten.commands.assertions import Assertion, AssertionOutcome, answers_of, check, settle
+from saiten.commands.assertions import Assertion, AssertionOutcome, answers_of, check, settle_verdict
 from saiten.commands.cases import ShownGateReason, ShownGateReport, list_lines
 from saiten.commands.files import UNFIT, InvalidItems, gather_faults
 from saiten.commands.folding import fold
@@ -36,21 +36,21 @@ from saiten.commands.markdown import (
     uses_lexical,
 )
 from saiten.commands.output import LEFT, bounds, console, figure, print_line
-from saiten.commands.reasons import describe
+from saiten.commands.reasons import complete_answer
 from saiten.commands.runs import (
-    Found,
+    FoundRun,
     ItemFile,
     Progress,
     Results,
-    Role,
-    find,
+    SourceRole,
+    fetch_rubric,
     find_pinned,
-    find_rubric,
+    find_run,
     find_sequence_baseline,
     name_rubric,
     options_of,
     save_results,
-    score,
+    score_run,
     split_name,
 )
 from saiten.commands.service import LEXICAL, open_service
@@ -64,7 +64,7 @@ from saiten.reading import read
 
 STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-VERDICTS = {
+VERDICT_STYLES = {
     mark("better"): "green",
     mark("worse"): "red",
     mark("same"): "dim",
@@ -73,7 +73,7 @@ VERDICTS = {
 VOID_SIGN = "·"
 """Before the results of rules that say nothing about the system, because the judge moved."""
 
-WIDE = 96
+WIDE_COLUMNS = 96
 """Width from which the table has a column for the smallest detectable difference; below it, a line follows."""
 
 WIDE_SIZE = 16
@@ -156,7 +156,7 @@ def print_comparison(comparison: Comparison, *, on: Console, report: ShownGateRe
         for code, measure in rate_measures(comparison).items()
         if measure.baseline_mean or measure.candidate_mean
     }
-    wide = on.width >= WIDE
+    wide = on.width >= WIDE_COLUMNS
     on.print()
     on.print(
         Text(
@@ -178,7 +178,7 @@ def print_comparison(comparison: Comparison, *, on: Console, report: ShownGateRe
             "{linked} {runs}: on this judge's scale by {link}, with the linking error", **LINKED, runs=runs, link=link
         )
         print_line(told, on)
-    on.print(tabulate({**measures, **found}, comparison, wide=wide))
+    on.print(tabulate_measures({**measures, **found}, comparison, wide=wide))
     if found:
         print_line(tell("per 100 system turns: {names}", names=", ".join(found)), on)
     for note in list_notes(comparison, {**measures, **found}, wide=wide):
@@ -189,7 +189,7 @@ LINKED = {"linked": "≈"}
 """The sign of means on another judge's scale."""
 
 
-def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: bool) -> Table:
+def tabulate_measures(measures: Mapping[str, Measure], comparison: Comparison, *, wide: bool) -> Table:
     """One row per measure: both means, the difference with its interval, p after Holm, and what is detectable."""
     linked = comparison.link.runs if comparison.link else ()
     before, after = (LINKED["linked"] if role in linked else "" for role in ("baseline", "candidate"))
@@ -212,7 +212,7 @@ def tabulate(measures: Mapping[str, Measure], comparison: Comparison, *, wide: b
             *([figure(measure.smallest_detectable, ".2f")] if wide else []),
         ]
         verdict = tell_verdict(measure)
-        table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICTS.get(verdict, "")))
+        table.add_row(*map(Text, cells), Text(tell(verdict), style=VERDICT_STYLES.get(verdict, "")))
     return table
 
 
@@ -368,15 +368,15 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
     async with open_service(settings.url, {"SAITEN_JUDGE": job.judge} if job.judge else None) as service:
         # Both are looked up before anything is scored: `latest:` must not find the candidate itself, and a mistake
         # should not cost a run.
-        candidate = await find(service, settings.candidate or "", "candidate", settings)
+        candidate = await find_run(service, settings.candidate or "", "candidate", settings)
         baseline = None
         if settings.baseline is not None and job.record is None:
-            baseline = await find(service, settings.baseline, "baseline", settings)
+            baseline = await find_run(service, settings.baseline, "baseline", settings)
         elif job.record is None:
             if settings.sequence is not None:
                 baseline = await find_sequence_baseline(service, settings.sequence)
             baseline = baseline or await find_pinned(service, candidate, settings)
-        settings = await keep_version(service, candidate, baseline, settings)
+        settings = await fix_version(service, candidate, baseline, settings)
         job = replace(job, settings=settings)
         await check_plan(service, job, candidate, baseline)
         findings = await asyncio.to_thread(check_assertions, job.assertions, candidate)
@@ -386,17 +386,17 @@ async def run_gate(job: GateJob, progress: Progress) -> Object:
         check = await check_judge(service, job, candidate) if settings.check_judge else None
         try:
             async with asyncio.timeout(settings.timeout_seconds):
-                tried = await score(service, candidate, settings, progress)
-                before = await score(service, baseline, settings, progress) if baseline is not None else None
+                tried = await score_run(service, candidate, settings, progress)
+                before = await score_run(service, baseline, settings, progress) if baseline is not None else None
         except TimeoutError:
             limit = f"{settings.timeout_seconds:g} s"
             raise TimeLimitReached(
                 tell("not everything was scored within {limit}; what was begun is cancelled", limit=limit)
             ) from None
         report = refuse_lexical(await judge_runs(service, job, tried, before, check), job)
-        answer = settle(report, findings)
+        answer = settle_verdict(report, findings)
         if job.record is None:
-            answer = await describe(service, settings, answer, tried, before)
+            answer = await complete_answer(service, settings, answer, tried, before)
         if job.record is not None and isinstance(tried, Batch) and answer.get("verdict") == "pass":
             await save_results(service, tried, job.record, candidate if isinstance(candidate, ItemFile) else None)
     return answer
@@ -409,7 +409,7 @@ def refuse_lexical(report: Object, job: GateJob) -> Object:
     return report
 
 
-def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[AssertionOutcome]:
+def check_assertions(assertions: Sequence[Assertion], candidate: FoundRun) -> list[AssertionOutcome]:
     """How the assertions did on the candidate's responses. Raises InvalidItems where it has none."""
     values: list[Any] = []
     if isinstance(candidate, ItemFile):
@@ -424,8 +424,8 @@ def check_assertions(assertions: Sequence[Assertion], candidate: Found) -> list[
     return check(assertions, answers)
 
 
-async def keep_version(
-    service: Connection, candidate: Found, baseline: Found | None, settings: GateSettings
+async def fix_version(
+    service: Connection, candidate: FoundRun, baseline: FoundRun | None, settings: GateSettings
 ) -> GateSettings:
     """The settings with the baseline's version of the rubric, where items are to be scored and no version is named.
 
@@ -438,11 +438,11 @@ async def keep_version(
     named = options_of(candidate, settings).get("rubric")
     if version is None or named not in {None, rubric_id}:
         return settings
-    asked = name_rubric(await find_rubric(service, named or settings.rubric))
-    kept = name_rubric(await find_rubric(service, before))
+    asked = name_rubric(await fetch_rubric(service, named or settings.rubric))
+    kept = name_rubric(await fetch_rubric(service, before))
     if before == asked or before != kept:  # or that version no longer exists
         return settings
-    newest = name_rubric(await find_rubric(service, rubric_id))
+    newest = name_rubric(await fetch_rubric(service, rubric_id))
     if before == newest:
         said = tell("rubric: {before}, as the baseline", before=before)
     else:
@@ -502,7 +502,7 @@ async def judge_runs(
     if job.save is not None and isinstance(candidate, Batch):
         await save_results(service, candidate, job.save)
     request = write_request(job, candidate, baseline, check)
-    sides: dict[Role, Batch | Results | None] = {"candidate": candidate, "baseline": baseline}
+    sides: dict[SourceRole, Batch | Results | None] = {"candidate": candidate, "baseline": baseline}
     request |= {
         role: run.options() if isinstance(run, Results) else run.id for role, run in sides.items() if run is not None
     }
@@ -554,7 +554,7 @@ async def ask_gate(
         return await service.gate(request, lines)
 
 
-async def check_plan(service: Connection, job: GateJob, candidate: Found, baseline: Found | None) -> None:
+async def check_plan(service: Connection, job: GateJob, candidate: FoundRun, baseline: FoundRun | None) -> None:
     """Raises InvalidItems, or the error of a rule that cannot be judged, before anything is scored."""
     if isinstance(candidate, Results) and (job.save or job.record):
         raise InvalidItems(
@@ -574,17 +574,17 @@ async def check_plan(service: Connection, job: GateJob, candidate: Found, baseli
         raise InvalidItems(tell("candidate and baseline are the same batch, {id}", id=candidate.id))
     rubrics = None
     if job.record is None:
-        named = [None if run is None else rubric_of(run, job.settings) for run in (candidate, baseline)]
+        named = [None if run is None else rubric_for(run, job.settings) for run in (candidate, baseline)]
         rubrics = (str(named[0]), named[1])
     await check_settings(service, job.settings, job.options, job.file, rubrics=rubrics)
 
 
-def rubric_of(found: Found, settings: GateSettings) -> str:
+def rubric_for(found: FoundRun, settings: GateSettings) -> str:
     """The rubric by which this was or will be scored."""
     return name_rubric(found.rubric) if isinstance(found, Results) else str(options_for(found, settings)["rubric"])
 
 
-def options_for(found: Found, settings: GateSettings) -> Mapping[str, Any]:
+def options_for(found: FoundRun, settings: GateSettings) -> Mapping[str, Any]:
     """`rubric`, `path` and `judge` with which this was or will be scored."""
     own: Mapping[str, Any] = {}
     if isinstance(found, ItemFile):
@@ -607,7 +607,7 @@ def name_keeper(settings: GateSettings) -> str:
     return tell("in the database")
 
 
-async def check_judge(service: Connection, job: GateJob, candidate: Found) -> Object:
+async def check_judge(service: Connection, job: GateJob, candidate: FoundRun) -> Object:
     """Whether the judge that rates the candidate moved, compared with its stored ratings."""
     asked = options_for(candidate, job.settings)
     request = {**asked, "path": "source" if asked["path"] == "both" else asked["path"]}

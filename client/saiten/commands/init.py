@@ -223,13 +223,13 @@ def workflow_of(ci: str, answered: str) -> dict[Path, str]:
     """The files of the CI, by their places. `answered` is the command that asks the bot, empty where there is none."""
     if ci == "github":
         return {
-            Path(".github/workflows/saiten.yml"): fit("github-actions.yml", answered),
+            Path(".github/workflows/saiten.yml"): fit_template("github-actions.yml", answered),
             Path(".github/actions/saiten/action.yml"): translate_comments(read_template("action.yml")),
         }
-    return {Path("saiten.gitlab-ci.yml"): fit("gitlab-ci.yml", answered)} if ci == "gitlab" else {}
+    return {Path("saiten.gitlab-ci.yml"): fit_template("gitlab-ci.yml", answered)} if ci == "gitlab" else {}
 
 
-def fit(name: str, answered: str) -> str:
+def fit_template(name: str, answered: str) -> str:
     """A template with the command that lets the bot answer in its place."""
     text, asks = translate_comments(read_template(name)), ASKS[name]
     install = [f'pip install --quiet "saiten=={__version__}"'] if name == "github-actions.yml" else []

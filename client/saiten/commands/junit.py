@@ -52,30 +52,32 @@ def write_suite(suite: str, properties: Iterable[tuple[str, str]], cases: Sequen
         "errors": str(outcomes["error"]),
         "skipped": str(outcomes["skipped"]),
     }
-    root = ET.Element("testsuites", {"name": clean(suite), **counts})
-    group = ET.SubElement(root, "testsuite", {"name": clean(suite), **counts})
+    root = ET.Element("testsuites", {"name": clean_xml(suite), **counts})
+    group = ET.SubElement(root, "testsuite", {"name": clean_xml(suite), **counts})
     listed = ET.SubElement(group, "properties")
     for name, value in properties:
-        ET.SubElement(listed, "property", {"name": name, "value": clean(value)})
+        ET.SubElement(listed, "property", {"name": name, "value": clean_xml(value)})
     for case in cases:
-        add_case(group, clean(suite), case)
+        add_case(group, clean_xml(suite), case)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
 def add_case(group: ET.Element, suite: str, case: JUnitCase) -> None:
     """One test case; what held says so in its output."""
-    element = ET.SubElement(group, "testcase", {"classname": suite, "name": clean(case.name), "time": "0"})
-    detail = clean(case.detail)
+    element = ET.SubElement(group, "testcase", {"classname": suite, "name": clean_xml(case.name), "time": "0"})
+    detail = clean_xml(case.detail)
     if case.outcome == "passed":
         ET.SubElement(element, "system-out").text = detail
     elif case.outcome == "skipped":
         ET.SubElement(element, case.outcome, {"message": detail})
     else:
-        ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail + clean(case.more)
+        ET.SubElement(element, case.outcome, {"message": detail, "type": case.code}).text = detail + clean_xml(
+            case.more
+        )
 
 
-def clean(text: str) -> str:
+def clean_xml(text: str) -> str:
     """The text without what XML cannot hold."""
     return ILLEGAL.sub("\ufffd", text)
 

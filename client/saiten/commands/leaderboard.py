@@ -51,10 +51,10 @@ def command(
     if markdown:
         click.echo(write_ranking(found[sources[0]], tell), nl=False)
         return
-    show(found, sources)
+    print_leaderboard(found, sources)
 
 
-def show(found: dict[str, Any], sources: list[str]) -> None:
+def print_leaderboard(found: dict[str, Any], sources: list[str]) -> None:
     """A table for each source, and how far they agree."""
     for source in sources:
         print_ranking(found[source], tell(SOURCE_NAMES[source]))

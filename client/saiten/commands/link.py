@@ -22,7 +22,7 @@ from saiten.reading import read
 from saiten.waiting import read_object
 
 LINKS_PATH = "/v1/links"
-ITEM_FIELDS = ("context", "response", "turns", "persona", "goal", "metadata")
+ANCHOR_FIELDS = ("context", "response", "turns", "persona", "goal", "metadata")
 FEWEST_PAIRS = 100
 """Responses that both judges rate without which no link is made."""
 
@@ -71,7 +71,7 @@ def make(old: str, new: str, method: str | None, as_json: bool, url: str | None)
     if as_json:
         click.echo(escape_controls(json.dumps(answer, ensure_ascii=False, indent=2)))
     else:
-        show(link)
+        print_link(link)
     if all(one.state == "refused" for one in link.aspects.values()):
         raise click.exceptions.Exit(1)
 
@@ -115,7 +115,7 @@ def plan(old: str, items: int, seed: int, url: str | None) -> None:
     asyncio.run(print_plan(old, items, seed, url))
 
 
-def show(link: Link) -> None:
+def print_link(link: Link) -> None:
     """The tables, or why there is none."""
     click.echo(printable(f"{link.id}: {link.old} -> {link.new}"))
     for name, one in link.aspects.items():
@@ -131,7 +131,7 @@ def show(link: Link) -> None:
             click.echo(told)
 
 
-def choose(rows: Sequence[Mapping[str, float]], count: int, seed: int) -> list[int]:
+def choose_anchors(rows: Sequence[Mapping[str, float]], count: int, seed: int) -> list[int]:
     """The numbers of the rows to take, of which each has ratings by aspect: first of every level of every aspect, the
     rarest first, then at random. In order."""
     shuffled = list(range(len(rows)))
@@ -164,9 +164,9 @@ async def print_plan(old: str, count: int, seed: int, url: str | None) -> None:
             if ratings:
                 ids.append(result)
                 rows.append(ratings)
-        chosen = choose(rows, count, seed)
+        chosen = choose_anchors(rows, count, seed)
         for number in chosen:
-            found.append(await read_item(service, ids[number]))
+            found.append(await fetch_item(service, ids[number]))
     options: Object = {"rubric": batch.rubric_name, "path": batch.path}
     for entry in (options, *join_candidates(found)) if found else ():
         click.echo(escape_controls(json.dumps(entry, ensure_ascii=False)))
@@ -185,7 +185,7 @@ def join_candidates(items: Sequence[Object]) -> list[Object]:
     return joined
 
 
-async def read_item(service: Connection, result: Object) -> Object:
+async def fetch_item(service: Connection, result: Object) -> Object:
     """The result's item as it was scored. Raises InvalidItems where its texts are no longer kept."""
     answer = await service.request("GET", f"/v1/evaluations/{result['id']}", params={"include": "request"})
     request = read_object(answer).get("request") or {}
@@ -193,6 +193,6 @@ async def read_item(service: Connection, result: Object) -> Object:
         raise InvalidItems(
             tell("the texts of {item} are no longer kept, so no other judge can be asked", item=repr(result["item"]))
         )
-    kept = {name: request[name] for name in ITEM_FIELDS if request.get(name)}
+    kept = {name: request[name] for name in ANCHOR_FIELDS if request.get(name)}
     dialogue = {"dialogue": result["dialogue"]} if result.get("dialogue") else {}
     return {"id": result["item"], **dialogue, **kept}

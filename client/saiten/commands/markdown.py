@@ -33,7 +33,7 @@ VOID = mark("While the judge rates differently, its ratings say nothing about th
 
 
 GATE_VERDICTS = {"pass": mark("pass"), "fail": mark("fail"), "inconclusive": mark("inconclusive")}
-PARTS = (mark("coverage"), mark("judge"), mark("rule"))
+REASON_PARTS = (mark("coverage"), mark("judge"), mark("rule"))
 """What a reason may be about."""
 
 LEXICAL = "lexical"
@@ -46,13 +46,13 @@ def write_markdown(report: ShownGateReport) -> str:
     parts = [
         "### " + tell("Saiten gate: {verdict}", verdict=name_verdict(report)),
         name_runs(report),
-        *list_reasons(report),
+        *write_reasons(report),
     ]
     if report.sequence is not None:
         parts.append(f"{escape(tell_sequence(report.sequence))}.")
     parts += write_corrected(report)
     if report.comparison is not None:
-        parts += write_table(report.comparison)
+        parts += write_measures(report.comparison)
         parts += [f"{escape(note)[:1].upper()}{escape(note)[1:]}." for note in report.comparison.notes]
     parts += list_cases(report)
     parts.append("\n".join(fold_signatures(report)))
@@ -138,7 +138,7 @@ def tell_link(comparison: Comparison) -> str:
     )
 
 
-def list_reasons(report: ShownGateReport) -> Iterator[str]:
+def write_reasons(report: ShownGateReport) -> Iterator[str]:
     """What decided, as a list; the coverage is in it, with its denominator. What does not count is listed apart."""
     rules = [reason for reason in report.reasons if reason.about == "rule"] if has_moved(report) else []
     decisive = [reason for reason in report.reasons if reason.about != "rule"] if rules else report.reasons
@@ -174,7 +174,7 @@ def list_cases(report: ShownGateReport) -> Iterator[str]:
         yield f"[{tell('All cases in Saiten')}](<{report.address}>)"
 
 
-def write_table(comparison: Comparison) -> list[str]:
+def write_measures(comparison: Comparison) -> list[str]:
     """A row a measure, of kinds of faults those that either run has; empty without measures."""
     rates = {
         code: measure
@@ -216,8 +216,8 @@ def write_corrected(report: ShownGateReport) -> Iterator[str]:
     for name, found in report.corrected.items():
         cells = [
             escape(name),
-            show(None if found.baseline is None else found.baseline.mean),
-            show(None if found.candidate is None else found.candidate.mean),
+            write_mean(None if found.baseline is None else found.baseline.mean),
+            write_mean(None if found.candidate is None else found.candidate.mean),
             show_difference(found),
             DASH if found.p_adjusted is None else tell_p(found.p_adjusted).removeprefix("p ").removeprefix("= "),
             f"{found.rated_baseline:,} / {found.rated_candidate:,}",
@@ -232,12 +232,12 @@ def write_row(name: str, measure: Measure) -> str:
     """One measure. A figure that there is not is a dash."""
     cells = [
         escape(name_measure(name, measure)),
-        show(measure.baseline_mean),
-        show(measure.candidate_mean),
+        write_mean(measure.baseline_mean),
+        write_mean(measure.candidate_mean),
         show_difference(measure),
         DASH if measure.p_adjusted is None else tell_p(measure.p_adjusted).removeprefix("p ").removeprefix("= "),
         show_size(measure),
-        show(measure.smallest_detectable),
+        write_mean(measure.smallest_detectable),
         show_wins(measure),
         tell(tell_verdict(measure)),
     ]
@@ -258,7 +258,7 @@ def name_measure(name: str, measure: Measure) -> str:
     return name if measure.best is None else tell("{name} (minus distance from {best:g})", name=name, best=measure.best)
 
 
-def show(figure: float | None) -> str:
+def write_mean(figure: float | None) -> str:
     """A mean in three decimals."""
     return DASH if figure is None else write_figure(figure)
 

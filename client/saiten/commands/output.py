@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TEXT_ROOM = 40
 """Columns that system, response and notes want beside the aspects."""
 
-LEAST = 6
+NARROWEST = 6
 """Columns of a text, below which it is left out."""
 
 UNRATED = "?"
@@ -137,7 +137,7 @@ def table_of(title: str, rows: list[dict[str, Any]], width: int) -> Table:
     scored = [row for row in rows if "aspects" in row]
     aspects = {name: result["scale"] for row in scored for name, result in row["aspects"].items()}
     composites = list(dict.fromkeys(name for row in scored for name in row["composites"]))
-    whole, short = {name: name for name in aspects}, shorten(list(aspects))
+    whole, short = {name: name for name in aspects}, shorten_names(list(aspects))
     for heads, gap, compact in ((whole, GAP, False), (short, GAP, False), (short, 1, True)):
         figures = [
             [f"{heads[name]}\n{low}..{high}", *(cell(row, name, compact=compact) for row in rows)]
@@ -181,14 +181,14 @@ def share_room(texts: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
         for name, column in texts.items()
     }
     found: dict[str, int] = {}
-    for name, most, others in (("notes", 28, 2 * LEAST), ("system", 20, LEAST), ("response", 40, 0)):
-        if room - others >= LEAST:
+    for name, most, others in (("notes", 28, 2 * NARROWEST), ("system", 20, NARROWEST), ("response", 40, 0)):
+        if room - others >= NARROWEST:
             found[name] = min(wanted[name], most, room - others)
             room -= found[name]
     return found
 
 
-def shorten(names: list[str]) -> dict[str, str]:
+def shorten_names(names: list[str]) -> dict[str, str]:
     """Each name's shortest beginning of three letters or more that no other has."""
     lengths = range(3, max(map(len, names), default=3) + 1)
     enough = next((n for n in lengths if len({name[:n] for name in names}) == len(names)), None)
@@ -217,13 +217,13 @@ def number(value: float | None) -> str:
 
 def figure(value: float | None, form: str = ".3f") -> str:
     """The value, or a dash."""
-    found = FORM.fullmatch(form)
+    found = NUMBER_FORM.fullmatch(form)
     if value is None or found is None:
         return DASH if value is None else format(value, form)
     return write_figure(value, int(found["digits"]), signed=bool(found["sign"]))
 
 
-FORM = re.compile(r"(?P<sign>\+)?\.(?P<digits>[0-9])f")
+NUMBER_FORM = re.compile(r"(?P<sign>\+)?\.(?P<digits>[0-9])f")
 """A form with digits behind the point."""
 
 
@@ -338,7 +338,7 @@ def lay_out(sheet: TerminalTable, on: Console) -> Iterator[Table]:
         taken, width = 1, EDGE + widths[0] + widths[rest[0]]
         while taken < len(rest) and (width := width + widths[rest[taken]]) <= on.width:
             taken += 1
-        yield pick(sheet, rest[:taken])
+        yield pick_columns(sheet, rest[:taken])
         rest = rest[taken:]
 
 
@@ -348,7 +348,7 @@ def widths_of(sheet: TerminalTable) -> list[int]:
     return [GAP + max(cell_len(printable(str(cell))) for cell in column) for column in columns]
 
 
-def pick(sheet: TerminalTable, columns: Sequence[int]) -> Table:
+def pick_columns(sheet: TerminalTable, columns: Sequence[int]) -> Table:
     """The first column and those."""
     chosen = [0, *columns]
     rows = [[row[column] for column in chosen] for row in sheet.rows]

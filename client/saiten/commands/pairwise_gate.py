@@ -35,7 +35,7 @@ FIRST_LOOK, GROWTH = 50, 1.5
 """Pairs at the first look, and by how much they have grown at the next."""
 
 ENDED = frozenset({"completed", "cancelled"})
-Verdict = Literal["pass", "fail", "inconclusive"]
+GateVerdict = Literal["pass", "fail", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PairwiseVerdict:
     """The verdict with the candidate's share of preferences and its interval; `looks` counts looks of the gate, and
     `code` says what decided. `lexical` is whether that judge, a baseline, compared."""
 
-    verdict: Verdict
+    verdict: GateVerdict
     share: float | None
     interval: tuple[float, float] | None
     code: str
@@ -88,7 +88,7 @@ async def run_pairwise(job: PairwiseJob) -> PairwiseVerdict:
             return decide(answer, job, job.candidate, job.baseline, look=1)
         if judges:
             await require_judge(service, job)
-        run = given or await begin(service, job)
+        run = given or await begin_run(service, job)
         return await watch(service, run, job, owned=judges)
 
 
@@ -115,7 +115,7 @@ async def require_judge(service: Connection, job: PairwiseJob) -> None:
     click.echo(tell(LEXICAL), err=True)
 
 
-async def begin(service: Connection, job: PairwiseJob) -> str:
+async def begin_run(service: Connection, job: PairwiseJob) -> str:
     """The id of a new preference run of the two runs."""
     asked: dict[str, Any] = {"runs": [job.candidate, job.baseline], "name": job.name, "budget_usd": job.budget_usd}
     asked["path"] = job.path
@@ -189,7 +189,7 @@ def decide(
         high=write_figure(ends[1], 3),
         least=write_figure(least, 3),
     )
-    verdict: Verdict = "pass" if ends[0] >= least else "fail" if ends[1] < least else "inconclusive"
+    verdict: GateVerdict = "pass" if ends[0] >= least else "fail" if ends[1] < least else "inconclusive"
     return PairwiseVerdict(verdict, share, tuple(ends), "share", told, met, look, run)
 
 

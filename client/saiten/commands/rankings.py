@@ -11,7 +11,7 @@ from saiten.commands.output import TerminalTable, console, print_sheet
 from saiten.core.figures import write_figure
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import printable
-from saiten.core.ranking_table import figure, ranks, span
+from saiten.core.ranking_table import ranks, signed_figure, span
 
 SOURCE_NAMES = {
     "judge": mark("the judge, in pairs"),
@@ -38,40 +38,42 @@ def print_ranking(ranking: Mapping[str, Any], title: str) -> None:
         (
             str(one["rank"]),
             name,
-            figure(one["strength"]),
+            signed_figure(one["strength"]),
             span(one["interval"]),
             ranks(one["rank_interval"]),
             *(str(one[kind]) for kind in ("wins", "losses", "ties")),
         )
         for name, one in ranking["systems"].items()
     ]
-    told = tell("{title}: {looks} looks, {clusters} independent", title=title, **pick(ranking, "looks", "clusters"))
+    told = tell(
+        "{title}: {looks} looks, {clusters} independent", title=title, **pick_fields(ranking, "looks", "clusters")
+    )
     print_sheet(TerminalTable(told, tuple(map(tell, COLUMN_TITLES)), tuple(rows)), console())
-    say(tell("tied with the best: {names}", names=", ".join(ranking["tied_with_best"])))
+    print_text(tell("tied with the best: {names}", names=", ".join(ranking["tied_with_best"])))
     if (effect := ranking["position_effect"]) is not None:
-        found = figure(effect["value"]), span(effect["interval"])
-        say(tell("being shown first adds {value} ({interval})", value=found[0], interval=found[1]))
+        found = signed_figure(effect["value"]), span(effect["interval"])
+        print_text(tell("being shown first adds {value} ({interval})", value=found[0], interval=found[1]))
     if ranking["position_consistency"] is not None:
-        say(tell("same answer in both orders: {share}", share=write_figure(ranking["position_consistency"], 2)))
+        print_text(tell("same answer in both orders: {share}", share=write_figure(ranking["position_consistency"], 2)))
     if ranking["length_effect"] is not None:
-        found = figure(ranking["length_effect"]), span(ranking["length_effect_interval"])
-        say(tell("being longer adds {value} ({interval})", value=found[0], interval=found[1]))
+        found = signed_figure(ranking["length_effect"]), span(ranking["length_effect_interval"])
+        print_text(tell("being longer adds {value} ({interval})", value=found[0], interval=found[1]))
     for system, one in ranking["systems"].items():
         for reason in dict.fromkeys(one["undefined"].values()):
-            say(f"{system}: {reason}")
+            print_text(f"{system}: {reason}")
     for note in ranking["notes"]:
-        say(note)
+        print_text(note)
     if ranking["refused"]:
-        say(tell("not corrected by people: {reason}", reason=ranking["refused"]))
+        print_text(tell("not corrected by people: {reason}", reason=ranking["refused"]))
     if ranking["corrected"]:
         print_ranking(ranking["corrected"], tell("corrected by people"))
 
 
-def pick(ranking: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def pick_fields(ranking: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """These fields."""
     return {name: ranking[name] for name in names}
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """A line."""
     click.echo(printable(text))

@@ -45,11 +45,11 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 
 RATING_COLUMNS = (*TEXT_FIELDS, "comment", STAMP, SIMULATED)
 DEFUSED = re.compile(f"'+(?:{UNDEFUSED.pattern})")
-FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
+DEFUSED_FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
 COUNT = re.compile("[0-9]{1,10}")
 ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
-Row = dict[str, Any]
+RatingRow = dict[str, Any]
 
 REQUEST_BYTES = 4 * 1024**2
 """The size of a request to a service that does not state its limit."""
@@ -72,7 +72,7 @@ class Unread:
     why: str
 
 
-Record = tuple[int, Any]
+NumberedRecord = tuple[int, Any]
 """The number of a line or element from 1, and its value, or Unread."""
 
 
@@ -90,7 +90,7 @@ class RatingFile:
     `fill` holds defaults for fields that a record lacks. What a rating may hold is left to the service.
     """
 
-    def __init__(self, path: str, fill: Row) -> None:
+    def __init__(self, path: str, fill: RatingRow) -> None:
         self.name = name_file(path)
         body = read_bytes(path)
         body = read_utf8(body, self.name)
@@ -113,7 +113,7 @@ class RatingFile:
                 tell("{name}: no ratings; expected a JSON array, one JSON object a line, or a table", name=self.name)
             )
 
-    def _take(self, records: Iterable[Record]) -> list[tuple[int, str]]:
+    def _take(self, records: Iterable[NumberedRecord]) -> list[tuple[int, str]]:
         """Keeps the records; the faults of those that cannot be read, or rate what an earlier one rates."""
         faults: list[tuple[int, str]] = []
         seen: dict[tuple[str, ...], int] = {}
@@ -191,7 +191,7 @@ def cut(ratings: Sequence[Any], most_bytes: int) -> Iterator[Sequence[Any]]:
     yield ratings[start:]
 
 
-def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:
+def fill_in(records: Iterable[NumberedRecord], fill: RatingRow) -> Iterator[NumberedRecord]:
     """The records with what they lack, and without what an import passes over."""
     for number, record in records:
         if not isinstance(record, dict):
@@ -204,7 +204,7 @@ def fill_in(records: Iterable[Record], fill: Row) -> Iterator[Record]:
         yield number, {**given, **lacking}
 
 
-def parse_lines(body: bytes) -> Iterator[Record]:
+def parse_lines(body: bytes) -> Iterator[NumberedRecord]:
     """The JSON value, or Unread, of each line that is not blank."""
     for number, line in enumerate(body.split(b"\n"), start=1):
         if not line.strip():
@@ -215,7 +215,7 @@ def parse_lines(body: bytes) -> Iterator[Record]:
             yield number, Unread(say(error.message))
 
 
-def parse_array(body: bytes) -> Iterator[Record]:
+def parse_array(body: bytes) -> Iterator[NumberedRecord]:
     """The elements of a JSON array, numbered from 1; raises StrictJSONError."""
     found = parse_strict_json(body)
     if not isinstance(found, list):
@@ -223,7 +223,7 @@ def parse_array(body: bytes) -> Iterator[Record]:
     yield from enumerate(found, start=1)
 
 
-def parse_table(body: bytes) -> Iterator[Record]:
+def parse_table(body: bytes) -> Iterator[NumberedRecord]:
     """The rows of a table below its header, each numbered by its first line; raises InvalidTable.
 
     An empty cell says nothing, an empty row is none.
@@ -247,13 +247,13 @@ def parse_table(body: bytes) -> Iterator[Record]:
             return
         if any(row):
             if columns is None:
-                columns = read_header(row, start)
+                columns = read_column_names(row, start)
             else:
                 yield start, read_row(row, columns)
         start = rows.line_num + 1
 
 
-def read_header(row: list[str], line: int) -> list[str]:
+def read_column_names(row: list[str], line: int) -> list[str]:
     """The columns' names; raises InvalidTable, since no row can be read without them."""
     names = [cell.strip() for cell in row]
     faults = [
@@ -282,11 +282,11 @@ def read_header(row: list[str], line: int) -> list[str]:
     return names
 
 
-def read_row(row: list[str], columns: list[str]) -> Row | Unread:
+def read_row(row: list[str], columns: list[str]) -> RatingRow | Unread:
     """One row as a record."""
     if len(row) != len(columns):
         return Unread(tell("has {count} cells where the header has {count_2}", count=len(row), count_2=len(columns)))
-    record: Row = {"ratings": {}}
+    record: RatingRow = {"ratings": {}}
     try:
         for name, cell in zip(columns, row, strict=True):
             if name in RATING_COLUMNS:
@@ -319,14 +319,14 @@ def truth_of(cell: str) -> bool:
 CELL_READERS: dict[str, Callable[[str], Any]] = {"candidate": count_of, SIMULATED: truth_of}
 """What a cell of a column is, where it is no text."""
 
-READERS: dict[str, Callable[[bytes], Iterator[Record]]] = {
+READERS: dict[str, Callable[[bytes], Iterator[NumberedRecord]]] = {
     "ndjson": parse_lines,
     "json": parse_array,
     "csv": parse_table,
 }
 
 
-def write_table(ratings: Sequence[Row]) -> Iterator[str]:
+def write_csv(ratings: Sequence[RatingRow]) -> Iterator[str]:
     """The ratings as CSV, piece by piece: a column an aspect, in the order in which they first appear."""
     aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
     yield write_rows([[*RATING_COLUMNS, *aspects]]).decode()
@@ -339,7 +339,7 @@ def write_table(ratings: Sequence[Row]) -> Iterator[str]:
 def disarm(text: str) -> str:
     """The text, after an apostrophe where a spreadsheet would take it for a formula; and where it looks as if it had
     such an apostrophe already, so that `restore` gives every text back as it was."""
-    return f"'{text}" if text.startswith("'") and FORMULA.match(text) else text
+    return f"'{text}" if text.startswith("'") and DEFUSED_FORMULA.match(text) else text
 
 
 def restore(cell: str) -> str:
@@ -621,5 +621,5 @@ async def print_ratings(wanted: dict[str, str], form: str, url: str | None) -> N
                 click.echo(escape_controls(json.dumps(rating, ensure_ascii=False)))
     if form == "csv":
         shown = sys.stdout.isatty()
-        for piece in write_table(ratings):
+        for piece in write_csv(ratings):
             click.echo(CONTROLS.sub("\ufffd", piece) if shown else piece, nl=False)

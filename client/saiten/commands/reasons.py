@@ -60,7 +60,7 @@ class RunPair:
     earlier: Mapping[Key, ResultLine] = field(default_factory=dict)
 
 
-async def describe(
+async def complete_answer(
     service: Connection,
     settings: GateSettings,
     answer: Object,
@@ -117,11 +117,11 @@ async def find_cases(
     for line in baseline.lines if baseline else ():
         if line.item is not None and line.ids_given is not False:
             earlier.setdefault((line.item, line.candidate), line)
-    found = choose(report, RunPair(candidate, baseline, earlier))
+    found = choose_cases(report, RunPair(candidate, baseline, earlier))
     return [await tell_case(service, one, allowance) for one in found]
 
 
-def choose(report: ShownGateReport, pair: RunPair) -> list[Ranked]:
+def choose_cases(report: ShownGateReport, pair: RunPair) -> list[Ranked]:
     """The worst few cases of the measures that did not pass, in turns, each item once."""
     lists = [
         rank(name, measure_of(report, name), pair)
@@ -232,7 +232,7 @@ async def tell_side(service: Connection, ranked: Ranked, line: ResultLine, allow
     elif not given and line.explained is not None:
         given, asked = read_explained({key: (one.rating, one.reason) for key, one in line.explained.aspects.items()})
     elif not given and line.id is not None and allowance is not None:
-        given, asked = await ask(service, line.id, allowance)
+        given, asked = await ask_reasons(service, line.id, allowance)
     names = choose_aspects(name, ranked, given)
     return CaseSide(
         evaluation=line.id,
@@ -262,7 +262,7 @@ def read_explained(found: Mapping[str, tuple[int | None, str | None]]) -> tuple[
     return reasons, {key: rating for key, (rating, _) in found.items()}
 
 
-async def ask(
+async def ask_reasons(
     service: Connection, evaluation_id: str, allowance: Allowance
 ) -> tuple[dict[str, str], dict[str, int | None]]:
     """What the judge says when it is asked again. Where that fails it is asked no more, and the allowance has the

@@ -32,7 +32,7 @@ from saiten.waiting import read_object
 
 VERSION = re.compile("[1-9][0-9]{0,8}")
 
-Rubric = dict[str, Any]
+RubricAnswer = dict[str, Any]
 """As the service answers it."""
 
 
@@ -157,7 +157,7 @@ def parse_result(where: str, value: object) -> ResultLine:
     return found
 
 
-def rubric_of(name: str, results: Sequence[ResultLine]) -> str | None:
+def find_shared_rubric(name: str, results: Sequence[ResultLine]) -> str | None:
     """The rubric that all results are by, with its version; None where all failed. Raises InvalidItems for several."""
     found = {result.rubric.name for result in results if result.rubric is not None}
     # A result that failed before it was judged names no version.
@@ -176,7 +176,7 @@ def split_name(name: str) -> tuple[str, str | None]:
     return (rubric_id, version) if VERSION.fullmatch(version) else (name, None)
 
 
-async def find_rubric(service: Connection, name: str) -> Rubric:
+async def fetch_rubric(service: Connection, name: str) -> RubricAnswer:
     """The rubric named `id` or `id@version`; its newest version where that version no longer exists."""
     rubric_id, version = split_name(name)
     try:
@@ -187,7 +187,7 @@ async def find_rubric(service: Connection, name: str) -> Rubric:
         return await service.rubric(rubric_id)
 
 
-def name_rubric(rubric: Rubric) -> str:
+def name_rubric(rubric: RubricAnswer) -> str:
     """`id@version`."""
     return f"{rubric.get('id')}@{rubric.get('version')}"
 
@@ -199,7 +199,7 @@ RESULT_POINTER = re.compile(r"/(?:candidate|baseline)/results/(\d+)(/.*)?")
 LINE = re.compile(r"^(line \d+|\d+ 行目|\d+행): ")
 """A line of the batch, in each language in which the service says it."""
 
-Role = Literal["candidate", "baseline"]
+SourceRole = Literal["candidate", "baseline"]
 Progress = Callable[[Batch], None]
 
 
@@ -218,7 +218,7 @@ class Results:
 
     name: str
     lines: Sequence[ResultLine]
-    rubric: Rubric
+    rubric: RubricAnswer
     places: Sequence[str] = ()
 
     @property
@@ -243,7 +243,7 @@ class Results:
         """The run as a gate names it, whose results follow."""
         return {"name": self.name, "rubric": name_rubric(self.rubric)}
 
-    def write(self, role: Role) -> Iterator[dict[str, Any]]:
+    def write(self, role: SourceRole) -> Iterator[dict[str, Any]]:
         """What of the results counts, a line each."""
         return ({"run": role, **line.model_dump(mode="json", exclude_defaults=True)} for line in self.lines)
 
@@ -255,10 +255,10 @@ class Results:
         return f"{self.places[int(found[1])]}: {found[2]}" if found[2] else self.places[int(found[1])]
 
 
-Found = Batch | Results | ItemFile
+FoundRun = Batch | Results | ItemFile
 
 
-async def find(service: Connection, written: str, role: Role, settings: GateSettings) -> Found:
+async def find_run(service: Connection, written: str, role: SourceRole, settings: GateSettings) -> FoundRun:
     """What `candidate` or `baseline` names; nothing is scored yet. Raises InvalidItems."""
     if not written.strip():
         raise InvalidItems(tell("the {role} is named by an empty text; is a variable of this job not set?", role=role))
@@ -279,15 +279,15 @@ async def find(service: Connection, written: str, role: Role, settings: GateSett
                 )
             )
         return read(Batch, found[0])
-    name, values = name_file(written), read_file(written, role, settings)
+    name, values = name_file(written), read_item_file(written, role, settings)
     if not is_result(values[0].value):
         return take_items(name, values)
     results = read_results([(found.where, found.value) for found in values])
-    rubric = await find_rubric(service, rubric_of(name, results) or settings.rubric)
+    rubric = await fetch_rubric(service, find_shared_rubric(name, results) or settings.rubric)
     return Results(name, results, rubric, [found.where for found in values])
 
 
-async def find_pinned(service: Connection, candidate: Found, settings: GateSettings) -> Batch | None:
+async def find_pinned(service: Connection, candidate: FoundRun, settings: GateSettings) -> Batch | None:
     """The baseline that is pinned for the candidate's name, where a rule needs one, as the service chooses it for
     batches; None where there is none. Prints which."""
     if isinstance(candidate, Results):
@@ -343,7 +343,7 @@ async def read_pin(service: Connection, name: str) -> str | None:
     return next((one.batch for one in pins if one.name == name), None)
 
 
-def read_file(path: str, role: Role, settings: GateSettings) -> list[FoundItem]:
+def read_item_file(path: str, role: SourceRole, settings: GateSettings) -> list[FoundItem]:
     """The items or results of a file. Raises InvalidItems, for an empty file too."""
     try:
         reading = reading_of(settings)
@@ -379,7 +379,9 @@ def options_of(items: ItemFile, settings: GateSettings) -> dict[str, Any]:
     return {**items.options, **chosen}
 
 
-async def score(service: Connection, found: Found, settings: GateSettings, progress: Progress) -> Batch | Results:
+async def score_run(
+    service: Connection, found: FoundRun, settings: GateSettings, progress: Progress
+) -> Batch | Results:
     """The run, scored: items become a batch, and a batch is waited for. Raises InvalidItems, SaitenError."""
     if isinstance(found, Results):
         return found
@@ -442,7 +444,7 @@ async def fetch_results(service: Connection, batch: Batch) -> Results:
     lines = [line async for line in service.results(batch.id)]
     values = [(f"{batch.id}:{number}", parse(batch.id, line.encode())) for number, line in enumerate(lines, start=1)]
     name = f"{batch.name} ({batch.id})" if batch.name else batch.id
-    return Results(name, read_results(values), await find_rubric(service, batch.rubric_name))
+    return Results(name, read_results(values), await fetch_rubric(service, batch.rubric_name))
 
 
 async def save_results(service: Connection, batch: Batch, path: str, items: ItemFile | None = None) -> None:

@@ -40,7 +40,7 @@ Scorer = Callable[[dict[str, Any]], Awaitable[Result]]
 EVALUATION_VALIDATIONS_PATH = "/v1/validations/evaluations"
 FAULT = re.compile(r"/(\d+)(/.*)?", re.DOTALL)
 
-CONVERSATIONS = "ja-conversation"
+CONVERSATION_RUBRIC = "ja-conversation"
 """The rubric of conversations that name none, as in a batch."""
 
 CONVERSATION_PARTS = ("turns", "persona", "goal", "metadata", "dialogue", "infer_roles")
@@ -196,7 +196,7 @@ def command(
     require_output_file(output, excel=excel)
     given = {"rubric": rubric, "path": path, "integrity": integrity}
     judge = {"temperature": temperature, "max_tokens": max_tokens}
-    items = read_items(
+    items = read_scored_items(
         file,
         {name: value for name, value in given.items() if value is not None},
         judge={name: value for name, value in judge.items() if value is not None},
@@ -237,7 +237,7 @@ class ScoredItem(NamedTuple):
     request: dict[str, Any]
 
 
-def read_items(
+def read_scored_items(
     path: str, defaults: Mapping[str, Any], *, judge: Mapping[str, Any] | None = None, reading: Reading | None = None
 ) -> list[ScoredItem]:
     """All items of FILE, or of standard input for `-`; raises InvalidItems that names their places.
@@ -268,7 +268,7 @@ def as_conversations(name: str, items: Sequence[ScoredItem]) -> list[ScoredItem]
                 "{place}: a response among conversations; score them in files of their own", place=other.found.place("")
             )
         )
-    return [item._replace(request={"rubric": CONVERSATIONS, **item.request}) for item in items]
+    return [item._replace(request={"rubric": CONVERSATION_RUBRIC, **item.request}) for item in items]
 
 
 def split_candidates(found: FoundItem) -> Iterator[dict[str, Any]]:
@@ -306,11 +306,11 @@ async def score_file(items: Sequence[ScoredItem], url: str | None, *, concurrenc
             judge = (await client.info()).get("judge")
             if isinstance(judge, dict) and judge.get("baseline"):
                 click.echo(tell(LEXICAL), err=True)
-        clusters = await validate(client, items)
+        clusters = await validate_items(client, items)
         return await score_and_show(items, clusters, client, concurrency=concurrency, shown=shown)
 
 
-async def validate(client: Connection, items: Sequence[ScoredItem]) -> list[str | None]:
+async def validate_items(client: Connection, items: Sequence[ScoredItem]) -> list[str | None]:
     """The digest of the dialogue that each item is a turn of; None stands alone. Raises InvalidItems that names places.
 
     All or nothing: a run without its invalid items would have another denominator than it states.
@@ -381,7 +381,7 @@ async def score_and_show(
                 position = 0
                 async for found in results:
                     if position == 0:
-                        require_rubric(found, requests)
+                        require_one_rubric(found, requests)
                     await printer.add(progress, position, items[position], clusters[position], found)
                     position += 1
     finally:
@@ -459,13 +459,15 @@ class ResultPrinter:
         """Says on standard error what went wrong with a result, and what is to be known of it."""
         if "error" in result:
             code, detail = result["error"]["code"], result["error"]["detail"]
-            say(progress, tell("item {position}: {code}: {detail}", position=position, code=code, detail=detail))
+            print_above(
+                progress, tell("item {position}: {code}: {detail}", position=position, code=code, detail=detail)
+            )
             return
-        explain(progress, position, result, unused)
+        print_explained(progress, position, result, unused)
         show_suspected(progress, position, result, request)
         if (line := name_dropped(result)) is not None and line not in self.reported:
             self.reported.add(line)
-            say(progress, line)
+            print_above(progress, line)
 
     def end(self) -> None:
         """Prints the tables, and what the findings amount to."""
@@ -481,14 +483,14 @@ def name_result(result: Result, item_id: str | None, cluster: str | None, texts:
     return {**{name: value for name, value in place.items() if value is not None}, **result}
 
 
-def require_rubric(first: Result, requests: Sequence[Mapping[str, Any]]) -> None:
+def require_one_rubric(first: Result, requests: Sequence[Mapping[str, Any]]) -> None:
     """Raises ServiceRefused where the first result shows that no item can be scored: it is reported once."""
     error = first.get("error")
     if error is not None and error["code"] in OF_THE_RUBRIC and len({*map(rubric_of, requests)}) == 1:
         raise ServiceRefused(error["detail"], error, 422)
 
 
-def explain(progress: Progress, position: int, result: dict[str, Any], unused: str | None) -> None:
+def print_explained(progress: Progress, position: int, result: dict[str, Any], unused: str | None) -> None:
     """Prints which aspects of an item are unrated, why, and the beginning of the unusable reply."""
     whys: dict[str, list[str]] = {}
     for name, aspect in result["aspects"].items():
@@ -497,7 +499,7 @@ def explain(progress: Progress, position: int, result: dict[str, Any], unused: s
                 continue
             whys.setdefault(f"{why.get('reason')}: {why.get('detail')}", []).append(name)
     for why, names in whys.items():
-        say(
+        print_above(
             progress,
             tell(
                 "item {position}: {names} unrated: {why}{rest}",
@@ -516,7 +518,7 @@ def show_suspected(progress: Progress, position: int, result: Result, request: M
             text = find_text(request, span["where"])[span["start"] : span["end"]].strip()
             quoted = f": “{text[:MOST_QUOTED]}{'…' if len(text) > MOST_QUOTED else ''}”" if text else ""
             detail = f"{span['where']}: {warning['detail']}{quoted}"
-            say(
+            print_above(
                 progress,
                 tell("item {position}: {code}: {detail}", position=position, code=warning["code"], detail=detail),
             )
@@ -542,6 +544,6 @@ def name_dropped(result: dict[str, Any]) -> str | None:
     return tell("the judge's endpoint refused {names}: it was asked without", names=", ".join(map(str, names)))
 
 
-def say(progress: Progress, line: str) -> None:
+def print_above(progress: Progress, line: str) -> None:
     """A line on standard error, above the bar. Positions in it count from 1."""
     progress.console.print(Text(printable(line)), soft_wrap=True)

@@ -81,7 +81,7 @@ RATED_AT_ONCE = 8
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda c, _, on: show(c, on),
+    callback=lambda c, _, on: list_people(c, on),
     help="List the users and exit.",
 )
 @click.option("--score", "scores", is_flag=True, help="Rate what was said, and name the turns that went wrong.")
@@ -138,12 +138,12 @@ def command(
         ratings.unlink(missing_ok=True)  # those of an earlier run
     elif scores:
         bodies = [{**one.to_item(kept), "rubric": rubric or f"{language}-conversation"} for one in complete]
-        rated = asyncio.run(score(bodies, url, ratings))
+        rated = asyncio.run(score_conversations(bodies, url, ratings))
     if failed or not rated:
         raise click.exceptions.Exit(EXIT_SOME_FAILED)
 
 
-async def score(bodies: Sequence[dict[str, Any]], url: str | None, target: Path) -> bool:
+async def score_conversations(bodies: Sequence[dict[str, Any]], url: str | None, target: Path) -> bool:
     """Has the service rate the conversations, prints a line for each, and writes the results; returns whether all are
     rated. Raises SaitenError where there is no service."""
     results: dict[int, dict[str, Any]] = {}
@@ -158,7 +158,7 @@ async def score(bodies: Sequence[dict[str, Any]], url: str | None, target: Path)
 
         await gather([work() for _ in range(min(RATED_AT_ONCE, len(bodies)))])
     for at in sorted(results):
-        click.echo(printable(describe(results[at])))
+        click.echo(printable(describe_conversation(results[at])))
     write_items(target, (results[at] for at in sorted(results)))
     click.echo(printable(tell("saiten: the results are in {path}", path=target)), err=True)
     return not any("error" in result for result in results.values())
@@ -174,7 +174,7 @@ async def rate(service: Connection, body: dict[str, Any]) -> dict[str, Any]:
         return {"id": body["id"], "error": {"code": error.code, "detail": error.detail}}
 
 
-def describe(result: dict[str, Any]) -> str:
+def describe_conversation(result: dict[str, Any]) -> str:
     """One conversation on one line: `ja-lonely-night-1  overall 4  turn 5: register-shift`."""
     if "error" in result:
         return f"{result['id']}  {result['error']['code']}: {result['error']['detail']}"
@@ -184,7 +184,7 @@ def describe(result: dict[str, Any]) -> str:
     return "  ".join([result["id"], ", ".join(rated) or tell("unrated"), ", ".join(found) or tell("no findings")])
 
 
-def show(context: click.Context, on: bool) -> None:
+def list_people(context: click.Context, on: bool) -> None:
     """Lists the people of all languages."""
     if on:
         for language in USER_LANGUAGES:

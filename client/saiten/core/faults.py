@@ -57,7 +57,7 @@ def explain(error: ValidationError, value: Any, model: type[BaseModel] | None = 
     """Each fault's JSON pointer with its message, without the caller's value, each once. Unknown fields are told which
     field of the `model` they may mean."""
     faults = error.errors(include_url=False, include_input=False)
-    found = {(locate(fault, value), describe(fault)): fault["type"] for fault in faults}
+    found = {(locate(fault, value), describe_fault(fault)): fault["type"] for fault in faults}
     unknown = [fault for fault, kind in found.items() if kind == "extra_forbidden"]
     for fault in unknown[MOST_UNKNOWN:]:
         del found[fault]
@@ -111,18 +111,18 @@ def find_ancestors(pointers: Iterable[str]) -> set[str]:
     return found
 
 
-def describe(fault: ErrorDetails) -> Message:
+def describe_fault(fault: ErrorDetails) -> Message:
     """What is wrong, in the terms of JSON, without the caller's value."""
     context = fault.get("ctx", {})
     if isinstance(error := context.get("error"), Misfit):
         return error.message
     if fault["type"] in FAULTS:
         name, *values = FAULTS[fault["type"]]
-        return Message(name, **{value: shorten(context[value]) for value in values})
+        return Message(name, **{value: write_bound(context[value]) for value in values})
     return Message("verbatim", text=fault["msg"].removeprefix("Value error, ").removeprefix("Input "))
 
 
-def shorten(value: Any) -> Any:
+def write_bound(value: Any) -> Any:
     """A bound as it is written: 1 for 1.0; choices without pydantic's English "or"."""
     if isinstance(value, str):
         return value.replace("' or '", "', '")

@@ -17,7 +17,7 @@ def write_ranking(ranking: Mapping[str, Any], say: Callable[[str], str]) -> str:
         (
             str(one["rank"]),
             name.replace("|", "\\|"),
-            figure(one["strength"]),
+            signed_figure(one["strength"]),
             span(one["interval"]),
             ranks(one["rank_interval"]),
             *(str(one[kind]) for kind in ("wins", "losses", "ties")),
@@ -25,22 +25,22 @@ def write_ranking(ranking: Mapping[str, Any], say: Callable[[str], str]) -> str:
         for name, one in ranking["systems"].items()
     ]
     marks = ["---", "---", *["---:"] * 6]
-    return "".join(f"| {' | '.join(row)} |\n" for row in ([say(one) for one in HEADINGS], marks, *map(clean, rows)))
+    return "".join(f"| {' | '.join(row)} |\n" for row in ([say(one) for one in HEADINGS], marks, *map(clean_row, rows)))
 
 
-def clean(row: Sequence[str]) -> list[str]:
+def clean_row(row: Sequence[str]) -> list[str]:
     """The cells without what a terminal or a table would take for its own."""
     return [printable(cell) for cell in row]
 
 
-def figure(value: float | None) -> str:
+def signed_figure(value: float | None) -> str:
     """`+0.42`, or a dash."""
     return DASH if value is None else write_figure(value, 2, signed=True)
 
 
 def span(ends: Sequence[float] | None) -> str:
     """`+0.12 … +0.72`, or a dash."""
-    return DASH if ends is None else f"{figure(ends[0])} … {figure(ends[1])}"
+    return DASH if ends is None else f"{signed_figure(ends[0])} … {signed_figure(ends[1])}"
 
 
 def ranks(ends: Sequence[int]) -> str:

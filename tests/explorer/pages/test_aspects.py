@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten_server.explorer.pages.aspects import name_systems, suggest
+from saiten_server.explorer.pages.aspects import name_systems, suggest_runs
 from tests.explorer.pages.test_verdict import COUNT, HOSTILE, score
 from tests.support.elements import Page
 from tests.support.posted import NDJSON, post_batch, wait_for
@@ -141,7 +141,7 @@ def test_of_each_system_the_newest_two_of_one_name_are_suggested():
         make_run("4", "a", "1"),
         make_run("5", "b", "8"),
     ]
-    assert sorted(run.id for run in suggest(runs)) == ["1", "2", "3"]
+    assert sorted(run.id for run in suggest_runs(runs)) == ["1", "2", "3"]
 
 
 def test_systems_are_called_by_their_builds():

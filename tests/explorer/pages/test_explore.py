@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from saiten_server.explorer.pages.cases import tell_apart
+from saiten_server.explorer.pages.cases import mark_difference
 from tests.support.elements import Page
 from tests.support.shown_batch import BATCH, HOSTILE, keep_shown
 from tests.support.waiting import read_computed
@@ -172,9 +172,9 @@ async def test_findings_of_conversations_are_named(client):
 
 
 def test_differences_are_of_what_readers_take_for_a_character():
-    assert tell_apart("同じ", "同じ") is None
-    assert tell_apart("長" * 2000, "短") is None
-    pieces = tell_apart("これはか\u3099です", "これはか👍🏽です") or ()
+    assert mark_difference("同じ", "同じ") is None
+    assert mark_difference("長" * 2000, "短") is None
+    pieces = mark_difference("これはか\u3099です", "これはか👍🏽です") or ()
     assert [*pieces] == [("same", "これは"), ("gone", "か\u3099"), ("new", "か👍🏽"), ("same", "です")]
 
 
@@ -193,7 +193,7 @@ def test_differences_are_of_what_readers_take_for_a_character():
     ],
 )  # fmt: skip
 def test_unrelated_responses_are_shown_plain(before: str, after: str, told: str | None):
-    pieces = tell_apart(before, after)
+    pieces = mark_difference(before, after)
     marks = {"same": "{}", "gone": "[{}|", "new": "{}]"}
     shown = None if pieces is None else "".join(marks[piece.kind].format(piece.text) for piece in pieces)
     assert shown == told

@@ -14,7 +14,7 @@ from saiten_server.explorer.pages.item import (
     blend_of,
     digits_of,
     list_composites,
-    list_said,
+    list_utterances,
     view_integrity,
 )
 from saiten_server.platform.sql.engine import open_engine
@@ -276,13 +276,13 @@ def test_the_response_is_of_whoever_spoke_before_the_last():
     said = [Utterance(speaker=name, text="…") for name in ("A", "B", "C", "B")]
     assert responder_of(said) == "C"
     assert responder_of(said[:1]) is None
-    assert [each.own for each in list_said(said, None, [])] == [False, False, True, False]
+    assert [each.own for each in list_utterances(said, None, [])] == [False, False, True, False]
 
 
 def test_a_warning_stands_at_its_text_and_at_its_translations():
     said = [Utterance(speaker=name, text="…") for name in ("A", "B")]
     warned = [("context/1/text", "x"), ("translation/context/0/speaker", "y"), ("context/1/speaker", "x")]
-    assert [each.warnings for each in list_said(said, None, warned)] == [["y"], ["x"]]
+    assert [each.warnings for each in list_utterances(said, None, warned)] == [["y"], ["x"]]
 
 
 @pytest.mark.parametrize(("value", "digits"), [(3.0, 0), (0.5, 1), (2.048, 3), (1 / 3, 4), (None, 0)])

@@ -10,7 +10,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from saiten_server.core.evaluation import AspectResult, Unrated
-from saiten_server.explorer.pages.cases import shorten
+from saiten_server.explorer.pages.cases import show_beginning
 from saiten_server.explorer.pages.exploration import (
     LINES,
     Exploration,
@@ -18,7 +18,7 @@ from saiten_server.explorer.pages.exploration import (
     list_numbers,
     read_address_number,
     read_exploration,
-    translate,
+    translate_query,
 )
 from saiten_server.explorer.pages.items import MOST_LINE_VALUES, cell_of, list_item_columns, show_columns
 from saiten_server.runs.result import CaseQuery, ResultQuery
@@ -151,7 +151,7 @@ async def test_the_former_address_of_the_list_leads_to_it(client):
         "text": ["a"],
         "page": ["5"],
     }
-    in_order = {name: value for name, value in translate(BATCH, QueryParams("sort=position")).items() if value}
+    in_order = {name: value for name, value in translate_query(BATCH, QueryParams("sort=position")).items() if value}
     assert in_order == {"run": BATCH, "sort": "item"}
 
 
@@ -277,8 +277,8 @@ def test_pages_near_by_are_linked_and_the_ends():
 
 
 def test_excerpts_are_short_and_on_one_line():
-    assert shorten("一\n二  三") == "一 二 三"
-    assert shorten("あ" * 500) == "あ" * 89 + "…"
+    assert show_beginning("一\n二  三") == "一 二 三"
+    assert show_beginning("あ" * 500) == "あ" * 89 + "…"
 
 
 @pytest.mark.parametrize(("text", "expected"), [("7", 7), ("0", 0), (None, None), ("-1", None), ("1e3", None), ("９", None), ("9" * 30, None)])  # fmt: skip

@@ -94,7 +94,7 @@ async def test_the_stream_ends_with_the_service_and_beats_while_it_is_still(
     async with serving(tmp_path, judge="lexical") as client:
         batch = Batch(**await wait_for(client, (await post_batch(client))["id"]))
     batch = batch.model_copy(update={"status": "running"})
-    monkeypatch.setattr("saiten_server.runs.watching.HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("saiten_server.runs.watching.SILENT_SECONDS", 0.0)
     over = False
 
     async def find(_: Iterable[str]) -> dict[str, Batch | None]:

@@ -20,7 +20,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 
 from saiten_server.monitors.traces.commits import name_id
 from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, BodyTooLarge
-from saiten_server.monitors.traces.wire import decode
+from saiten_server.monitors.traces.wire import decode_signal
 from tests.support.keyed import make_keys
 from tests.support.spans import LINES, chat, export, make_span, span_id, talk, trace_id
 
@@ -153,9 +153,9 @@ async def test_bad_bodies_are_answered_as_otlp_says(client: httpx.AsyncClient) -
 
 def test_values_within_values_are_counted() -> None:
     body = repeat_attribute(9, AnyValue(array_value=ArrayValue(values=[AnyValue()] * 200)))
-    assert len(decode(body, "traces", DEFAULT_LIMITS, is_json=False).spans) == 1
+    assert len(decode_signal(body, "traces", DEFAULT_LIMITS, is_json=False).spans) == 1
     with pytest.raises(BodyTooLarge):
-        decode(body, "traces", replace(DEFAULT_LIMITS, marks=1_000), is_json=False)
+        decode_signal(body, "traces", replace(DEFAULT_LIMITS, marks=1_000), is_json=False)
 
 
 async def test_a_key_that_may_only_send_reads_nothing(client: httpx.AsyncClient, tmp_path: Path) -> None:

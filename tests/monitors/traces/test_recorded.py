@@ -12,7 +12,7 @@ from saiten_server.monitors.traces.limits import DEFAULT_LIMITS, Signal
 from saiten_server.monitors.traces.reading import SpanReader
 from saiten_server.monitors.traces.service import KnownTexts
 from saiten_server.monitors.traces.values import SpanRow, StoredSpan
-from saiten_server.monitors.traces.wire import decode
+from saiten_server.monitors.traces.wire import decode_signal
 from scripts.record_spans import DIALOGUE, SESSION
 from tests.support.spans import NOON, RULES
 
@@ -25,7 +25,7 @@ def read_rows(library: str) -> tuple[list[SpanRow], set[str]]:
     rows, names = [], set[str]()
     for path in sorted(FOLDER.glob(f"{library}.*")):
         signal = cast(Signal, path.suffix[1:])
-        found = decode(path.read_bytes(), signal, DEFAULT_LIMITS, is_json=False)
+        found = decode_signal(path.read_bytes(), signal, DEFAULT_LIMITS, is_json=False)
         assert not found.rejected
         read = SpanReader("team", RULES, KnownTexts(), lambda text, _: text).read(found.spans)
         assert not read.unread

@@ -22,7 +22,7 @@ from saiten_server.monitors.traces.service import TraceIntake, TraceUpkeep
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.tables import SPAN_BYTES
 from saiten_server.monitors.traces.values import TraceRules
-from saiten_server.monitors.traces.wire import decode
+from saiten_server.monitors.traces.wire import decode_signal
 from saiten_server.platform.sql.engine import open_engine
 from saiten_server.runs.quota import StorageQuota, count_stored
 from tests.support.serving import serving
@@ -121,7 +121,7 @@ def test_damaged_bodies_are_refused_or_read_never_more() -> None:
         for _ in range(draw.randint(1, 4)):
             damaged[draw.randrange(len(damaged))] = draw.randrange(256)
         try:
-            found = decode(bytes(damaged), "traces", DEFAULT_LIMITS, is_json=False)
+            found = decode_signal(bytes(damaged), "traces", DEFAULT_LIMITS, is_json=False)
         except Exception as error:
             assert type(error).__name__ in {"BodyDamaged", "BodyTooLarge"}
         else:

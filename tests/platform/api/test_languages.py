@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from saiten.core.faults import FAULTS, describe
+from saiten.core.faults import FAULTS, describe_fault
 from saiten.core.messages import DEFAULT_LANGUAGE, Message
 from saiten_server.comparison.links.rules import JudgePairs, link_judges
 from saiten_server.comparison.pairing import INCOMPARABLE
@@ -55,7 +55,7 @@ REACHABLE = {
 
 def test_every_fault_that_pydantic_finds_has_a_message() -> None:
     for kind, context in REACHABLE.items():
-        found = describe({"type": kind, "loc": (), "msg": "", "input": None, "ctx": context or {}})
+        found = describe_fault({"type": kind, "loc": (), "msg": "", "input": None, "ctx": context or {}})
         assert found.id == FAULTS[kind][0]
         assert found.say("ja") != found.say("en")
 

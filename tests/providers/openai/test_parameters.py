@@ -8,7 +8,7 @@ import pytest
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.model import digest
 from saiten_server.judging.prompt import Prompt
-from saiten_server.providers.openai.parameters import CACHE_FORMAT, SEED, Question, bound_reply
+from saiten_server.providers.openai.parameters import CACHE_FORMAT, FIRST_SEED, Question, bound_reply
 
 QUESTION = Question(
     model="m",
@@ -45,7 +45,7 @@ def test_another_endpoint_has_another_key_and_the_same_question_the_same() -> No
 
 
 def test_the_key_is_of_what_is_sent_to_the_letter() -> None:
-    sent = {"temperature": 0, "seed": SEED, "max_tokens": 100, "model": "m"}
+    sent = {"temperature": 0, "seed": FIRST_SEED, "max_tokens": 100, "model": "m"}
     expected = digest(["judge", CACHE_FORMAT, "http://e", sent, ["p", "q"], "u", 0, 0])
     assert QUESTION.key("http://e") == expected
 
@@ -66,7 +66,7 @@ def test_the_body_is_the_parameters_with_the_prompt() -> None:
         "model": "m",
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
         "temperature": 0,
-        "seed": SEED + 2 + 1_000_000,
+        "seed": FIRST_SEED + 2 + 1_000_000,
         "max_tokens": 100,
         "logprobs": True,
         "top_logprobs": 20,

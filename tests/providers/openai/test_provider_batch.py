@@ -16,7 +16,7 @@ from saiten_server.core.errors import (
     JudgeUnavailable,
     SettingsInvalid,
 )
-from saiten_server.providers.openai.batches import OpenAIProviderBatches, list_sent, read_line, split_lines
+from saiten_server.providers.openai.batches import OpenAIProviderBatches, list_sent, read_answer_line, split_lines
 from saiten_server.providers.openai.reply import Reply
 from saiten_server.providers.ports import DeferredCall, ProviderAnswer, ProviderPart
 from tests.support.fake_openai import complete, hang, status, valid
@@ -288,7 +288,7 @@ def test_a_key_that_no_header_can_carry_is_refused(key: str) -> None:
 
 def test_a_reply_is_read_as_a_live_one() -> None:
     body = complete(CHAT, '{"a": 1}').body
-    answer = read_line(answered(body), PART)
+    answer = read_answer_line(answered(body), PART)
     assert answer is not None
     reply = Reply.model_validate_json(answer.entry or b"")
     assert (reply.content, reply.model, reply.fingerprint) == ('{"a": 1}', "gpt-6-luna-2026-09-22", "fp_test")
@@ -300,7 +300,7 @@ def test_a_reply_is_read_as_a_live_one() -> None:
     [b"", b"null", b"[1]", b'"text"', b"{", b'{"custom_id": null}', b'{"custom_id": ["k"]}', b"[" * 100_000, b"\xff"],
 )
 def test_a_line_that_says_nothing_is_left_out(line: bytes) -> None:
-    assert read_line(line, PART) is None
+    assert read_answer_line(line, PART) is None
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_a_line_that_says_nothing_is_left_out(line: bytes) -> None:
     ],
 )
 def test_a_line_without_a_reply_is_an_unanswered_call(line: bytes) -> None:
-    assert read_line(line, PART) == ProviderAnswer("k", None)
+    assert read_answer_line(line, PART) == ProviderAnswer("k", None)
 
 
 @pytest.mark.parametrize(
@@ -338,12 +338,12 @@ def test_a_line_without_a_reply_is_an_unanswered_call(line: bytes) -> None:
 )
 @pytest.mark.parametrize("http", [400, 422])
 def test_a_refused_parameter_is_named(error: dict[str, Any], refused: str | None, http: int) -> None:
-    assert read_line(answered({"error": error}, http=http), PART) == ProviderAnswer("k", None, refused)
+    assert read_answer_line(answered({"error": error}, http=http), PART) == ProviderAnswer("k", None, refused)
 
 
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
 def test_a_filtered_call_is_a_reply_without_a_verdict(code: str) -> None:
-    answer = read_line(answered({"error": {"message": "filtered", "code": code}}, http=400), PART)
+    answer = read_answer_line(answered({"error": {"message": "filtered", "code": code}}, http=400), PART)
     assert answer is not None
     reply = Reply.model_validate_json(answer.entry or b"")
     assert (reply.content, reply.finish_reason, reply.completion) == (None, "content_filter", True)

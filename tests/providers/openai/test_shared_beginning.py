@@ -12,7 +12,7 @@ import pytest
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.rubric import Rubric
-from saiten_server.providers.openai.endpoint import RequestBodies, dump
+from saiten_server.providers.openai.endpoint import RequestBodies, dump_json
 from saiten_server.providers.openai.parameters import Question
 from saiten_server.providers.ports import JudgingTask
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
@@ -56,13 +56,13 @@ async def test_two_dialogues_share_all_but_the_dialogue(
         beginning = common_beginning([first, second])
         ending = common_beginning([first[::-1], second[::-1]])[::-1]
         system, schema = one.structured.system, one.structured.schema
-        assert dump(system) in beginning
+        assert dump_json(system) in beginning
         # And as far into the dialogue's own message as the digest of its boundary.
         opening = common_beginning([one.structured.user, other.structured.user])
         assert len(opening) > 5
-        assert beginning.endswith(dump(opening)[:-1])
+        assert beginning.endswith(dump_json(opening)[:-1])
         # The schema stands in front of the system message once the provider has put the prompt together.
-        assert dump(schema) in ending
+        assert dump_json(schema) in ending
 
 
 def digest_beginnings() -> Iterator[str]:
@@ -105,7 +105,7 @@ async def test_what_arrives_is_what_was_written() -> None:
             question = bench.judge._prepare(task)[0]
             await bench.judge.judge(task)
             # Its order too: JSON objects are read in the order in which they were sent.
-            assert dump(bench.fake.requests[-1]) == RequestBodies().write(question, ())
+            assert dump_json(bench.fake.requests[-1]) == RequestBodies().write(question, ())
     assert json.dumps(bench.fake.requests[0]["response_format"]) == json.dumps(
         bench.fake.requests[1]["response_format"]
     )

@@ -165,7 +165,7 @@ async def test_why_a_batch_pauses_is_said_in_the_readers_language(batch: Batch, 
 
 
 async def test_silence_is_broken_by_comments(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saiten_server.runs.watching.HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("saiten_server.runs.watching.SILENT_SECONDS", 0.0)
     events = await collect(batch, Sightings(batch, batch, None))
     assert [name for name, _ in events] == ["progress", ":", ":", "erased"]
 

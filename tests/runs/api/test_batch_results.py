@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from saiten_server.core.batch import BatchConversation, BatchItem, list_candidates
 from saiten_server.core.errors import StoreUnavailable
-from saiten_server.core.redaction import drop, hash_with, read_texts, redact_asked
+from saiten_server.core.redaction import drop, hash_with, redact_asked, texts_asked
 from saiten_server.runs.result import Result
 from saiten_server.runs.store.batches import BatchStore
 from tests.support.cases import in_turn
@@ -194,8 +194,8 @@ def test_texts_that_a_policy_replaced_are_none(texts: str) -> None:
     cover = drop if texts == "drop" else hash_with("salt")
     for asked in (BatchItem.model_validate(make_item()), TALK):
         ((_, candidate),) = list_candidates(asked, 0, 0)
-        assert read_texts(candidate)
-        assert read_texts(redact_asked(candidate, cover)) == {}
+        assert texts_asked(candidate)
+        assert texts_asked(redact_asked(candidate, cover)) == {}
 
 
 async def test_lines_of_results_are_as_the_document_says(client: httpx.AsyncClient) -> None:

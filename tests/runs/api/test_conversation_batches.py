@@ -14,7 +14,7 @@ import pytest
 from saiten import Connection
 from saiten.answers import Evaluation, Summary
 from saiten.commands.batch import print_summary
-from saiten.commands.score import Shown, read_items, score_and_show
+from saiten.commands.score import Shown, read_scored_items, score_and_show
 from tests.support.conversations import find_planted, make_turns
 from tests.support.fake_deepl import KEY, Answer, FakeDeepL
 from tests.support.fake_openai import FakeOpenAI
@@ -146,7 +146,7 @@ async def test_commands_end_with_what_to_fix_first(
     file = tmp_path / "talks.ndjson"
     file.write_text("".join(json.dumps({"turns": one["turns"]}) + "\n" for one in PLANTED), encoding="utf-8")
     async with Connection(str(client.base_url)) as connection:
-        items = read_items(str(file), {"rubric": "ja-conversation"})
+        items = read_scored_items(str(file), {"rubric": "ja-conversation"})
         assert await score_and_show(items, [None] * 3, connection, concurrency=2, shown=Shown(as_table=True))
     tables = [
         [

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saiten_server.providers.openai.endpoint import dump
+from saiten_server.providers.openai.endpoint import dump_json
 from tests.support.beginnings import common_beginning
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.posted import make_item, wait_for
@@ -45,7 +45,7 @@ async def test_a_batch_asks_once_for_each_distinct_candidate(
     assert len(fake.requests) == batch["usage"]["judge_calls"] == samples * DISTINCT
     # As the estimate says, which reckons equal candidates once.
     assert told["calls"] == samples * DISTINCT
-    assert len({dump(request) for request in fake.requests}) == samples * DISTINCT
+    assert len({dump_json(request) for request in fake.requests}) == samples * DISTINCT
 
 
 async def test_another_batch_asks_for_nothing_that_was_judged(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
@@ -70,7 +70,7 @@ async def test_batches_and_evaluations_at_the_same_time_ask_once(client: httpx.A
 
 async def test_all_requests_of_a_batch_begin_alike(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     await wait_for(client, await post(client, repeat(1)))
-    sent = [dump(request) for request in fake.requests]
+    sent = [dump_json(request) for request in fake.requests]
     system = fake.requests[0]["messages"][0]["content"]
     assert len(set(sent)) == DISTINCT
-    assert dump(system) in common_beginning(sent)
+    assert dump_json(system) in common_beginning(sent)

@@ -7,7 +7,7 @@ import pytest
 
 from saiten_server.platform.web.page import Form
 from saiten_server.scoring import pages as attempt
-from saiten_server.scoring.pages import AttemptDraft, read_draft, start_draft
+from saiten_server.scoring.pages import AttemptDraft, read_attempt, start_draft
 from tests.support.cases import in_turn
 from tests.support.elements import Page
 from tests.support.fake_openai import FakeOpenAI, hang, status
@@ -263,5 +263,5 @@ def test_faults_are_found_at_the_rows_that_were_filled_in():
 
 def test_a_context_that_is_too_long_is_refused_and_not_cut():
     fields = [pair for number in range(5) for pair in (("speaker", "A"), ("text", str(number)))]
-    assert len(read_draft(Form(fields), 3).context) == 4
-    assert len(read_draft(Form(fields), 5).context) == 5
+    assert len(read_attempt(Form(fields), 3).context) == 4
+    assert len(read_attempt(Form(fields), 5).context) == 5

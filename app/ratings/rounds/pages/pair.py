@@ -31,7 +31,7 @@ BUTTONS: dict[str, Preference] = {"1": "first", "2": "second", "0": "tie"}
 """What the buttons of a sheet send, by the key that presses them: the one that was shown first, second, or neither."""
 
 
-async def show_pair(request: Request, container: Container, place: SheetPosition) -> Response:
+async def show_next_pair(request: Request, container: Container, place: SheetPosition) -> Response:
     """The rater's next pair, or one that the rater was given before."""
     if "number" in request.query_params:
         sheet = await find_pair(container, place, request.query_params["number"])

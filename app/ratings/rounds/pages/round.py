@@ -19,7 +19,7 @@ from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query, speech_of
 from saiten_server.platform.web.page import PageRoute, WritableProject, is_secure, read_form, redirect, render
-from saiten_server.ratings.requests import ITEM_CHOICES, NAME_NEEDED, WHOLE_NUMBER, RatingFault, read_integer
+from saiten_server.ratings.requests import ITEM_CHOICES, NAME_NEEDED, WHOLE_NUMBER, RatingFault, parse_integer
 from saiten_server.ratings.rounds.pages.invited import RoundVisitor
 from saiten_server.ratings.rounds.pairs import PairAgreement
 from saiten_server.ratings.rounds.service import measure_round, read_rater
@@ -44,7 +44,7 @@ RATER_COOKIE = "saiten_rater"
 COOKIE_SECONDS = 90 * 86_400
 
 DEFAULT_DAYS = 14
-MOST_DAYS = 365
+MOST_INVITED_DAYS = 365
 """For which an invitation holds."""
 
 MOST_RATINGS = 10_000
@@ -84,9 +84,9 @@ async def invite(request: Request, container: Serving, project: WritableProject,
     """Makes a link for a rater. The page that answers shows it once: it is not stored."""
     form, now, limits = await read_form(request), datetime.now(UTC), request.app.state.limits
     asked = InvitationForm(form.get("rater"), form.get("days"))
-    days = read_integer(asked.days)
-    if not isinstance(days, int) or not 1 <= days <= MOST_DAYS:
-        asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_DAYS})
+    days = parse_integer(asked.days)
+    if not isinstance(days, int) or not 1 <= days <= MOST_INVITED_DAYS:
+        asked.faults["days"] = RatingFault(WHOLE_NUMBER, {"low": 1, "high": MOST_INVITED_DAYS})
     try:
         rater = read_rater(asked.rater, limits)
     except InvalidDocument:
@@ -172,7 +172,9 @@ async def show_one(
         round=found,
         chosen=ITEM_CHOICES[found.options.choose] if isinstance(found.options, RoundOptions) else "",
         margin=request.query_params.get("margin", "").strip()[:32],
-        plan=None if runs else await plan(container, project, found.batch, request.query_params.get("margin", "")),
+        plan=None
+        if runs
+        else await plan_ratings(container, project, found.batch, request.query_params.get("margin", "")),
         runs=[(name, await container.batches.look(project, name)) for name in runs],
         progress=progress,
         shared=await container.ratings.rounds.shared(project, found),
@@ -186,7 +188,7 @@ async def show_one(
         invitations=await container.ratings.invitations.list(project, round_id),
         asked=asked or InvitationForm("", str(DEFAULT_DAYS)),
         made=made,
-        most_days=MOST_DAYS,
+        most_days=MOST_INVITED_DAYS,
         now=datetime.now(UTC),
         most_ratings=MOST_RATINGS,
         most_characters=request.app.state.limits.item_id_characters,
@@ -194,7 +196,7 @@ async def show_one(
     )
 
 
-async def plan(
+async def plan_ratings(
     container: Container, project: str, batch_id: str, margin: str
 ) -> list[tuple[str, CorrectedAspect]] | str | None:
     """The corrected figures of the run by aspect, with how many more ratings bring each to ± `margin`; why there are

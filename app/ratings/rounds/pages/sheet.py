@@ -23,7 +23,7 @@ from saiten_server.platform.web.dependencies import Serving
 from saiten_server.platform.web.language import query
 from saiten_server.platform.web.page import Form, PageRoute, read_form, redirect, render
 from saiten_server.ratings.rounds.pages.invited import RatingVisitor, RoundVisitor, require_rater
-from saiten_server.ratings.rounds.pages.pair import save_pair, show_pair
+from saiten_server.ratings.rounds.pages.pair import save_pair, show_next_pair
 from saiten_server.ratings.rounds.service import read_rater
 from saiten_server.ratings.values import OwnRating, RatingRound, RatingSheet
 
@@ -98,7 +98,7 @@ async def show_sheet(request: Request, container: Serving, visitor: RoundVisitor
     if place is None:
         return redirect(f"/rate/{round_id}")
     if place.round.of_pairs:
-        return await show_pair(request, container, place)
+        return await show_next_pair(request, container, place)
     if "number" in request.query_params:
         sheet = await find_sheet(container, place, request.query_params["number"])
         if sheet is None:

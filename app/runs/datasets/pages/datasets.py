@@ -124,7 +124,7 @@ def read_decimal(text: str) -> float | str:
     return int(text) if text.isdigit() else float(text)
 
 
-def read_draft(given: Mapping[str, str], dataset: Dataset, rubrics: Sequence[Rubric]) -> RunDraft:
+def read_run_draft(given: Mapping[str, str], dataset: Dataset, rubrics: Sequence[Rubric]) -> RunDraft:
     """What was chosen; before that the dataset's name and, unless it is Korean, the default rubric."""
     if not given:
         known = [rubric.id for rubric in rubrics]
@@ -147,7 +147,7 @@ async def show_dataset(request: Request, container: Serving, project: Project, d
     """The dataset, what scoring it would take, and the runs that did."""
     dataset = await container.find(DatasetService).find(project, dataset_id)
     asked = {name: value.strip() for name, value in request.query_params.items() if name != "kept"}
-    draft = read_draft(asked, dataset, rubrics_for_dataset(container, dataset))
+    draft = read_run_draft(asked, dataset, rubrics_for_dataset(container, dataset))
     return await render_dataset(request, container, project, dataset, draft)
 
 
@@ -200,7 +200,7 @@ async def render_dataset(
     return page
 
 
-async def take_in(container: Container, project: str, dataset: Dataset, draft: RunDraft, spool: Spool) -> Intake:
+async def take_run(container: Container, project: str, dataset: Dataset, draft: RunDraft, spool: Spool) -> Intake:
     """The batch that the form asks for. Raises InvalidRequest."""
     options = draft.options(dataset, container.settings.limits.metadata_entries)
     document = container.find(DatasetService).document(dataset, options)
@@ -216,7 +216,7 @@ async def find_estimate(
 
     async def work() -> EstimateReport:
         async with Spool() as spool:
-            return await container.batches.estimate(await take_in(container, project, dataset, draft, spool))
+            return await container.batches.estimate(await take_run(container, project, dataset, draft, spool))
 
     key = ("estimate", dataset.id, dataset.digest, replace(draft, name="", system="", build=""))
     return await container.dashboard.computations.get(project, key, work, wait_seconds=0.5)
@@ -254,7 +254,7 @@ async def start_run(request: Request, container: Serving, project: WritableProje
     form = await read_form(request)
     dataset = await container.find(DatasetService).find(project, dataset_id)
     names = ("rubric", "name", "system", "build", "path", "samples", "explain", "budget")
-    draft = read_draft({name: form.get(name) for name in names}, dataset, ())
+    draft = read_run_draft({name: form.get(name) for name in names}, dataset, ())
     try:
         await count_request(request, request.state.key)
         run_id = await accept(request, container, dataset, draft, form)
@@ -273,7 +273,7 @@ async def accept(request: Request, container: Container, dataset: Dataset, draft
         if replayed is not None:
             return str(json.loads(bytes(replayed.body))["id"])
         async with Spool() as spool:
-            intake = await take_in(container, project, dataset, draft, spool)
+            intake = await take_run(container, project, dataset, draft, spool)
             await require_money(request)
             require_price(request, intake.options.rubric, intake.options.judge)
             keep = partial(keep_under, request, key) if key else None

@@ -39,7 +39,7 @@ EACH_TURN = {"chat", "chatgpt", "dbdc3"}
 
 MOST_PEEKED = 200
 """Rows that tell whether a number is a dialogue's: it stands in all rows of one, as in JPersonaChat."""
-SAID = {"context", "turns", "response", "responses", "item", "status"}
+OWN_FIELDS = {"context", "turns", "response", "responses", "item", "status"}
 """What an item or a result in Saiten's own form has some of."""
 
 MOST_SHAPES = 1000
@@ -227,7 +227,7 @@ class FileReader:
             found = known.get(keys) or find_columns(keys, keep_there(self.mapping, keys), part.where)
             if len(known) < MOST_SHAPES:
                 known[keys] = found
-            yield from self.take(part, build(part, found))
+            yield from self.take(part, build_row_item(part, found))
 
     def read_tool(self, parts: Iterator[Record], source: str) -> Iterator[FoundItem]:
         """The items of the records of a tool."""
@@ -244,7 +244,7 @@ class FileReader:
         """The records as they are; raises UnreadableInput for what JSON has not."""
         first = next(records)
         # The options of a batch, on a first line, are no row.
-        opening = [first] if self.where and not first.value.keys() & SAID else []
+        opening = [first] if self.where and not first.value.keys() & OWN_FIELDS else []
         for record in chain(opening, self.pick(records if opening else chain([first], records))):
             refuse_infinite(record)
             self.report.rows += 1
@@ -355,7 +355,7 @@ def lift(record: Record, name: str) -> Record:
     return Record(record.where, {**rest, **{f"{name}.{key}": value for key, value in inner.items()}}, record.prefix)
 
 
-def build(record: Record, columns: Columns) -> ReadItems:
+def build_row_item(record: Record, columns: Columns) -> ReadItems:
     """The item of a row."""
     try:
         yield build_item(record, columns)

@@ -19,7 +19,7 @@ from saiten.core.language import tell
 
 USERS = "users.json"
 DAY = re.compile(r"(?:[^/]+/)?[^/]+/(?:\d{4}-\d\d-\d\d)\.json")
-MOST_DAYS = 100_000
+MOST_EXPORT_FILES = 100_000
 """Files of an export."""
 
 LINK = re.compile(r"<(?P<kind>[@#!]?)(?P<target>[^<>|]{1,2000})(?:\|(?P<label>[^<>]{0,2000}))?>")
@@ -35,16 +35,16 @@ def read_slack(names: Collection[str], name: str, load: Callable[[str], bytes]) 
     UnreadableInput for what is no list of messages."""
     users = read_users(next(entry for entry in names if entry.rpartition("/")[2] == USERS), name, load)
     days = sorted(entry for entry in names if DAY.fullmatch(entry))
-    if len(days) > MOST_DAYS:
-        raise UnreadableInput(tell("{name}: holds more than {most:,} files", name=name, most=MOST_DAYS))
+    if len(days) > MOST_EXPORT_FILES:
+        raise UnreadableInput(tell("{name}: holds more than {most:,} files", name=name, most=MOST_EXPORT_FILES))
     for entry in days:
         channel, day = entry.removesuffix(".json").split("/")[-2:]
-        for number, message in enumerate(read_list(entry, name, load), start=1):
+        for number, message in enumerate(read_export(entry, name, load), start=1):
             where = tell("{name}: item {number}", name=f"{name}: {entry}", number=number)
             yield Record(where, name_users(message, users, channel, day))
 
 
-def read_list(entry: str, name: str, load: Callable[[str], bytes]) -> list[dict[str, Any]]:
+def read_export(entry: str, name: str, load: Callable[[str], bytes]) -> list[dict[str, Any]]:
     """The objects of a file of the archive; raises UnreadableInput where it is no list of objects."""
     where = f"{name}: {entry}"
     try:
@@ -59,7 +59,7 @@ def read_list(entry: str, name: str, load: Callable[[str], bytes]) -> list[dict[
 def read_users(entry: str, name: str, load: Callable[[str], bytes]) -> dict[str, str]:
     """The names of users by their ids."""
     names: dict[str, str] = {}
-    for user in read_list(entry, name, load):
+    for user in read_export(entry, name, load):
         record = Record("", user)
         known = ("profile.display_name", "real_name", "profile.real_name", "name")
         shown = next((text for path in known if (text := write_text(record.get(path)))), "")
@@ -78,11 +78,11 @@ def name_users(message: Mapping[str, Any], users: Mapping[str, str], channel: st
     value = {key: part for key, part in message.items() if key != "thread_ts"}
     text = write_text(message.get("text")) or ""
     dialogue = f"{channel} {thread or day}"[:MOST_ID_CHARACTERS]
-    read = {"type": "message", "user": named, "text": read_text(text, users), "dialogue": dialogue}
+    read = {"type": "message", "user": named, "text": show_text(text, users), "dialogue": dialogue}
     return {"ts": "", **value, **read}
 
 
-def read_text(text: str, users: Mapping[str, str]) -> str:
+def show_text(text: str, users: Mapping[str, str]) -> str:
     """A text of Slack as it is shown: names in place of ids, links without their marks."""
 
     def show(link: re.Match[str]) -> str:

@@ -29,7 +29,7 @@ DAY = re.compile(
 )
 """A line that begins a day: always with the day of the week, without which it could be what someone wrote."""
 
-SAID = re.compile(
+MESSAGE_LINE = re.compile(
     rf"\[(?P<user>[^\]]{{1,80}})\] \[{TIME}\] (?P<text>.*)"
     rf"|(?P<day>{DATE})(?:,| at)?\s{TIME}, (?P<user2>[^:]{{1,80}}?) : (?P<text2>.*)"
     rf"|{TIME}\t(?P<user3>[^\t]{{1,80}})\t(?P<text3>.*)",
@@ -107,7 +107,7 @@ class ChatText:
 
     def take(self, text: str, where: str) -> None:
         """Reads a line."""
-        said = SAID.fullmatch(text) or (SPACED.fullmatch(text) if self.spaced is not False else None)
+        said = MESSAGE_LINE.fullmatch(text) or (SPACED.fullmatch(text) if self.spaced is not False else None)
         if said:
             self.close()
             self.begin(said, where)

@@ -91,7 +91,7 @@ class ChatMessage:
     dialogue: str
 
 
-def read_messages(
+def read_chat_messages(
     records: Iterable[Record], chat: Chat, report: Report, system: str | None = None
 ) -> Iterator[ChatMessage]:
     """The messages; what is none, or no text, is reported as skipped."""
@@ -141,7 +141,7 @@ def read_chat(
     UnreadableInput that lists the speakers; a name that only a system has is taken."""
     counts: Counter[str] = Counter()
     found = False
-    for name, group in group_messages(read_messages(records, chat, report, system), chat):
+    for name, group in group_messages(read_chat_messages(records, chat, report, system), chat):
         dialogue: list[ChatMessage] = []
         for message in group:
             if message.text and (message.speaker in counts or len(counts) < MOST_COUNTED):

@@ -28,7 +28,7 @@ from saiten.core.formats.records import Record, is_blank, list_objects, parse_ce
 from saiten.core.formats.traces import ReadItems
 from saiten.core.language import mark, tell
 
-MOST_DEPTH = 1_000
+MOST_BRANCH = 1_000
 """Messages from the first to an answer."""
 
 MOST_MESSAGES = 500_000
@@ -97,7 +97,7 @@ def read_tree(record: Record) -> ReadItems:
         role, text = message.get("role"), write_text(message.get("text")) or ""
         for key in (key for key, value in message.items() if key not in OF_MESSAGE and not is_blank(value)):
             record.leave(f"messages[].{key}", "")
-        if not text.strip() or len(before) >= MOST_DEPTH:
+        if not text.strip() or len(before) >= MOST_BRANCH:
             continue
         if role == ASSISTANT and before and not message.get("deleted"):
             found = True
@@ -226,7 +226,7 @@ def read_aihub(record: Record) -> ReadItems:
         text = ("utterance",)
         speaker, name = "participantID", "header.dialogueInfo.dialogueID"
     lines = [Record("", line) for line in list_objects(record.get(path))]
-    said = [(write_text(line.get(speaker)) or "", read_line(line, text)) for line in lines]
+    said = [(write_text(line.get(speaker)) or "", find_line_text(line, text)) for line in lines]
     runs = [(who, [what for _, what in group if what]) for who, group in groupby(said, key=lambda one: one[0])]
     spoken = [Spoken(who or None, "\n".join(texts)) for who, texts in runs if texts]
     for key in (*text, speaker):
@@ -240,7 +240,7 @@ def read_aihub(record: Record) -> ReadItems:
         yield skipped
 
 
-def read_line(line: Record, paths: Iterable[str]) -> str:
+def find_line_text(line: Record, paths: Iterable[str]) -> str:
     """The text of a line, without the speaker's number before it."""
     text = next((text for path in paths if (text := write_text(line.get(path)))), "")
     return re.sub(r"^\s*\d+\s*[:.]\s+", "", text.replace("\xa0", " ")).strip()

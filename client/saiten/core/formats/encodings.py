@@ -10,7 +10,7 @@ from typing import IO
 from saiten.core.formats.errors import UnreadableInput
 from saiten.core.language import mark, tell
 
-MARKS = {
+BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark is its beginning
     codecs.BOM_UTF32_BE: "utf-32",
@@ -75,7 +75,7 @@ def find_encoding(file: IO[bytes], name: str, wanted: str | None) -> Encoding:
         return Encoding(look_up(wanted), detected=False)
     file.seek(0)
     start = file.read(4096)
-    for beginning, codec in MARKS.items():
+    for beginning, codec in BYTE_ORDER_MARKS.items():
         if start.startswith(beginning):
             return Encoding(codec, detected=True)
     if b"\x00" in start:

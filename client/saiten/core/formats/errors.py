@@ -11,10 +11,10 @@ class UnreadableInput(InputUnusable):
     code = "input-unreadable"
 
     def __init__(self, detail: str) -> None:
-        super().__init__(show(detail))
+        super().__init__(show_line(detail))
 
 
-def show(text: str, most: int = 600) -> str:
+def show_line(text: str, most: int = 600) -> str:
     """A text that may quote the input, on one line and without what a terminal would act on."""
     line = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text[:most])
     return line if len(text) <= most else f"{line}…"

@@ -41,7 +41,7 @@ RESPONSE = (
     "ai_message bot_text bot_reply"
 )
 
-OTHERS = {
+OTHER_HEADINGS = {
     "id": "id item_id item example_id sample_id custom_id prompt_id 番号 no no. 번호 項目id アイテムid",
     "reference": (
         "reference references expected expected_output expected_response ideal target ground_truth gold gold_answer "
@@ -150,7 +150,7 @@ HEADINGS_BY_KIND: dict[str, list[str]] = {
     "history": spell(HISTORY),
     "utterance": spell(UTTERANCE),
     "response": spell(RESPONSE),
-    **{kind: spell(names) for kind, names in OTHERS.items()},
+    **{kind: spell(names) for kind, names in OTHER_HEADINGS.items()},
 }
 LONG_KINDS = {kind: spell(names) for kind, names in LONG.items()}
 TELLING = {name for names in (*HEADINGS_BY_KIND.values(), *LONG_KINDS.values()) for name in names}
@@ -356,7 +356,7 @@ def find_numbered(left: Mapping[str, str], columns: Columns, plain: list[str]) -
 def find_fields(left: Mapping[str, str], given: Mapping[str, list[str]], columns: Columns) -> None:
     """Sets the other fields of an item."""
     used = {*columns.context, *columns.response}
-    for kind in OTHERS:
+    for kind in OTHER_HEADINGS:
         if kind in given:
             columns.fields[kind] = given[kind][0]
         elif (found := first(left, kind)) and found[0] not in used:

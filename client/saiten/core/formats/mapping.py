@@ -242,11 +242,11 @@ def take_spoken(record: Record, heading: str, kind: str = "history") -> list[Spo
 def read_spoken(value: Any, record: Record, path: str, kind: str = "history") -> list[Spoken]:
     """Utterances of a text, a list of texts, messages or pairs, or an object that holds one of these."""
     if isinstance(value, dict):
-        return read_object(value, record, path, kind)
+        return read_spoken_object(value, record, path, kind)
     if isinstance(value, list):
-        return read_list(value, record, path)
+        return read_spoken_list(value, record, path)
     text = write_text(value)
-    return leave_instructions(read_lines(text, kind), record, path) if text and text.strip() else []
+    return leave_instructions(read_spoken_lines(text, kind), record, path) if text and text.strip() else []
 
 
 def leave_instructions(spoken: list[Spoken], record: Record, path: str) -> list[Spoken]:
@@ -258,7 +258,7 @@ def leave_instructions(spoken: list[Spoken], record: Record, path: str) -> list[
     return spoken[1:]
 
 
-def read_object(value: dict[str, Any], record: Record, path: str, kind: str) -> list[Spoken]:
+def read_spoken_object(value: dict[str, Any], record: Record, path: str, kind: str) -> list[Spoken]:
     """The utterances of a single message, or of an object with known keys."""
     role, text = find_key(value, ROLE_KEYS), find_key(value, TEXT_KEYS)
     if role and text and (parted := part_columns(value, role, text)):
@@ -286,7 +286,7 @@ def part_columns(value: dict[str, Any], role: str, text: str) -> list[dict[str, 
     return [{role: one, text: said} for one, said in zip(roles, texts, strict=True)]
 
 
-def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
+def read_spoken_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     """The utterances of a list of texts, of messages, or of pairs."""
     value = value[:MOST_UTTERANCES]
     parts = [part for part in value if not is_blank(part)]
@@ -295,7 +295,7 @@ def read_list(value: list[Any], record: Record, path: str) -> list[Spoken]:
     if len(parts) == 1 and isinstance(parts[0], list) and all(isinstance(part, dict) for part in parts[0]):
         return read_messages(parts[0], record, path)  # LangChain writes a list of calls, of which there is one
     if all(isinstance(part, list) and len(part) == 2 for part in parts):
-        return leave_instructions(read_pairs(parts), record, f"{path}[]")
+        return leave_instructions(read_turn_pairs(parts), record, f"{path}[]")
     texts = [write_text(part) or "" for part in parts]
     if not all(texts):
         record.leave(f"{path}[]", tell("neither texts nor messages"))
@@ -324,7 +324,7 @@ def read_exchanges(parts: list[dict[str, Any]], record: Record, path: str) -> li
     return spoken
 
 
-def read_pairs(pairs: list[list[Any]]) -> list[Spoken]:
+def read_turn_pairs(pairs: list[list[Any]]) -> list[Spoken]:
     """Pairs of (speaker, text), or of (what the user said, what was answered)."""
     speakers = [write_text(first) or "" for first, _ in pairs]
     if (len(pairs) > 1 and len(set(speakers)) < len(pairs)) or all(normalize(name) in KNOWN_ROLES for name in speakers):
@@ -412,7 +412,7 @@ def read_content(value: Any, record: Record, path: str) -> str:
     return "".join(texts)
 
 
-def read_lines(text: str, kind: str) -> list[Spoken]:
+def read_spoken_lines(text: str, kind: str) -> list[Spoken]:
     """The utterances of a text whose lines name their speakers, `A: …`; else the text as one utterance.
 
     In a column of one utterance only letters and known roles name a speaker: there "材料: 卵" is what was said.

@@ -23,7 +23,7 @@ from saiten.core.language import mark, tell
 Winner = Literal["a", "b", "tie"]
 
 MOST_RATER = 128
-MOST_REASON = 2000
+MOST_REASON_CHARACTERS = 2000
 
 NO_VERDICT = mark("the judge gave no verdict that could be read")
 NO_NAMES = mark("has no item, or does not name both systems")
@@ -59,7 +59,7 @@ class ComparedResponses:
         return replace(self, a=self.b, b=self.a, winner=winner[self.winner], first=self.second, second=self.first)
 
 
-Found = Iterator[ComparedResponses | str]
+FoundLooks = Iterator[ComparedResponses | str]
 """The looks of a record; a text says why one has none."""
 
 
@@ -68,15 +68,15 @@ class PairSource:
     """A tool's file: the keys by which its records are known, and how they are read."""
 
     keys: frozenset[str]
-    read: Callable[[Record], Found]
+    read: Callable[[Record], FoundLooks]
 
 
-def name_of(value: Any) -> str:
+def shown_name(value: Any) -> str:
     """A name, without white space around it; empty for what is none."""
     return (write_text(value) or "").strip()
 
 
-def digest_of(value: Any) -> str:
+def digest_value(value: Any) -> str:
     """A short name for a prompt that has none."""
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
@@ -90,15 +90,15 @@ ARENA_HARD: Mapping[str, Winner] = {
 }
 
 
-def read_arena_hard(record: Record) -> Found:
+def read_arena_hard(record: Record) -> FoundLooks:
     """`question_id` or `uid`, `model`, `games`: in the first game the baseline is A, in the second the model is. Older
     files do not name the baseline."""
-    item, model = name_of(record.get("uid") or record.get("question_id")), name_of(record.get("model"))
-    baseline = name_of(record.get("baseline")) or "baseline"
+    item, model = shown_name(record.get("uid") or record.get("question_id")), shown_name(record.get("model"))
+    baseline = shown_name(record.get("baseline")) or "baseline"
     move(record, item="uid" if "uid" in record.value else "question_id", a="model", b="baseline", winner="games")
     games = record.parse("games")
     for number, game in enumerate(games if isinstance(games, list) else []):
-        label = name_of(game.get("score")) if isinstance(game, dict) else ""
+        label = shown_name(game.get("score")) if isinstance(game, dict) else ""
         winner = ARENA_HARD.get(label.strip("[]"))
         if winner is None:
             yield tell(NO_VERDICT)
@@ -106,13 +106,13 @@ def read_arena_hard(record: Record) -> Found:
         if ">>" in label or "<<" in label:
             record.leave("games[].score", tell(STRENGTH))
         a, b = (baseline, model) if number % 2 == 0 else (model, baseline)
-        yield ComparedResponses(item, a, b, winner, rater=name_of(record.get("judge")), reason=reason_of(game))
+        yield ComparedResponses(item, a, b, winner, rater=shown_name(record.get("judge")), reason=reason_of(game))
 
 
 def reason_of(game: Mapping[str, Any]) -> str:
     """What the judge said in a game."""
     said = game.get("judgment")
-    return name_of(said.get("answer") if isinstance(said, dict) else said)
+    return shown_name(said.get("answer") if isinstance(said, dict) else said)
 
 
 def write_arena_hard(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, Any]]:
@@ -144,7 +144,7 @@ def most_common(looks: Sequence[ComparedResponses]) -> str:
 # AlpacaEval
 
 
-def read_alpaca_eval(record: Record) -> Found:
+def read_alpaca_eval(record: Record) -> FoundLooks:
     """`instruction`, `output_1`, `output_2`, `generator_1`, `generator_2` and `preference` from 1.0 (the first) to 2.0;
     1.5, and 0 in older files, is a tie."""
     move(record, item="instruction", a="generator_1", b="generator_2", winner="preference")
@@ -155,17 +155,17 @@ def read_alpaca_eval(record: Record) -> Found:
         return
     if value not in {0, 1, 1.5, 2}:
         record.leave("preference", tell(STRENGTH))
-    prompt = name_of(record.get("instruction"))
+    prompt = shown_name(record.get("instruction"))
     record.leave("output_1", tell(NO_ORDER))
     yield ComparedResponses(
-        digest_of(prompt),
-        name_of(record.get("generator_1")),
-        name_of(record.get("generator_2")),
+        digest_value(prompt),
+        shown_name(record.get("generator_1")),
+        shown_name(record.get("generator_2")),
         "tie" if value in {0, 1.5} else "a" if value < 1.5 else "b",
         context=[{"speaker": "user", "text": prompt}],
         first=write_text(record.get("output_1")),
         second=write_text(record.get("output_2")),
-        rater=name_of(record.get("annotator")),
+        rater=shown_name(record.get("annotator")),
     )
 
 
@@ -193,12 +193,12 @@ LMARENA: Mapping[str, Winner] = {
 }
 
 
-def read_lmarena(record: Record) -> Found:
+def read_lmarena(record: Record) -> FoundLooks:
     """`model_a`, `model_b`, `winner` and, in most files, `conversation_a` and `conversation_b`. `judge` and the like is
     who voted."""
     identity = next((name for name in ("question_id", "id", "conversation_id") if record.get(name)), "")
     move(record, item=identity or "conversation_a", a="model_a", b="model_b", winner="winner")
-    winner = LMARENA.get(name_of(record.get("winner")))
+    winner = LMARENA.get(shown_name(record.get("winner")))
     if winner is None:
         yield tell(NO_VERDICT)
         return
@@ -207,14 +207,14 @@ def read_lmarena(record: Record) -> Found:
     voter = next((name for name in ("judge", "judge_hash", "evaluation_session_id") if record.get(name)), "")
     if voter:
         move(record, rater=voter)
-    item, turn = name_of(record.get(identity)) if identity else digest_of(texts), name_of(record.get("turn"))
+    item, turn = shown_name(record.get(identity)) if identity else digest_value(texts), shown_name(record.get("turn"))
     said = record.parse(voter) if voter else ""
-    rater = name_of(said[-1] if isinstance(said, list) and said else said)
+    rater = shown_name(said[-1] if isinstance(said, list) and said else said)
     yield take_talks(
         ComparedResponses(
             f"{item}-{turn}" if turn and voter == "judge" else item,
-            name_of(record.get("model_a")),
-            name_of(record.get("model_b")),
+            shown_name(record.get("model_a")),
+            shown_name(record.get("model_b")),
             winner,
             dialogue=item if turn and voter == "judge" else None,
             rater=rater,
@@ -279,12 +279,12 @@ UNREAD = ("Parsing failure:", "Invalid judge '")
 """How the rationale of a draw begins that flexeval wrote because it could not read the judge's reply."""
 
 
-def read_flexeval_pairs(record: Record) -> Found:
+def read_flexeval_pairs(record: Record) -> FoundLooks:
     """`model1`, `model1_item`, `model2`, `model2_item`, `winner` and `rationale`. A draw by a reply that could not be
     read is none."""
     move(record, a="model1", b="model2", winner="winner", reason="rationale", first="model1_item", second="model2_item")
     rationale = write_text(record.get("rationale")) or ""
-    winner = FLEXEVAL.get(name_of(record.get("winner")))
+    winner = FLEXEVAL.get(shown_name(record.get("winner")))
     if winner is None or rationale.startswith(UNREAD):
         yield tell(NO_VERDICT)
         return
@@ -294,9 +294,9 @@ def read_flexeval_pairs(record: Record) -> Found:
     texts = [read_output(side) for side in sides]
     known = inputs[0].get("id") or inputs[0].get("question_id") if isinstance(inputs[0], dict) else None
     yield ComparedResponses(
-        name_of(known) or digest_of(context or inputs[0]),
-        name_of(record.get("model1")),
-        name_of(record.get("model2")),
+        shown_name(known) or digest_value(context or inputs[0]),
+        shown_name(record.get("model1")),
+        shown_name(record.get("model2")),
         winner,
         context=context,
         first=texts[0],
@@ -342,16 +342,16 @@ def write_flexeval_pairs(looks: Iterable[ComparedResponses]) -> Iterator[dict[st
 # MT-Bench
 
 
-def read_mt_bench_pairs(record: Record) -> Found:
+def read_mt_bench_pairs(record: Record) -> FoundLooks:
     """`question_id`, `model_1`, `model_2`, `g1_winner` (the first is A), `g2_winner` (the second is A), `turn`."""
     move(record, item="question_id", a="model_1", b="model_2", winner="g1_winner", dialogue="turn", rater="judge")
-    question, turn = name_of(record.get("question_id")), name_of(record.get("turn"))
+    question, turn = shown_name(record.get("question_id")), shown_name(record.get("turn"))
     said = record.parse("judge")
-    rater = name_of(said[0] if isinstance(said, list) and said else said)
+    rater = shown_name(said[0] if isinstance(said, list) and said else said)
     look = ComparedResponses(
         f"{question}-{turn}" if question and turn else question,
-        name_of(record.get("model_1")),
-        name_of(record.get("model_2")),
+        shown_name(record.get("model_1")),
+        shown_name(record.get("model_2")),
         "tie",
         dialogue=question if turn else None,
         rater=rater,
@@ -362,12 +362,12 @@ def read_mt_bench_pairs(record: Record) -> Found:
         games = games[:1]
     for number, (name, judgment) in enumerate(games):
         winners: Mapping[str, Winner] = {"model_1": "a", "model_2": "b", "tie": "tie"}
-        winner = winners.get(name_of(record.get(name)))
+        winner = winners.get(shown_name(record.get(name)))
         move(record, winner=name, reason=judgment)
         if winner is None:
             yield tell(NO_VERDICT)
             continue
-        shown = replace(look, winner=winner, reason=name_of(record.get(judgment)))
+        shown = replace(look, winner=winner, reason=shown_name(record.get(judgment)))
         yield shown.turned if number else shown
 
 
@@ -399,20 +399,20 @@ def write_mt_bench_pairs(looks: Iterable[ComparedResponses]) -> Iterator[dict[st
 # Saiten's own
 
 
-def read_ranking(record: Record) -> Found:
+def read_ranking(record: Record) -> FoundLooks:
     """Records of `POST /v1/analyses/ranking`."""
     move(record, item="item", dialogue="dialogue", a="a", b="b", winner="winner", rater="rater")
-    winner = name_of(record.get("winner"))
+    winner = shown_name(record.get("winner"))
     if winner not in {"a", "b", "tie"}:
         yield tell(NO_VERDICT)
         return
     yield ComparedResponses(
-        name_of(record.get("item")),
-        name_of(record.get("a")),
-        name_of(record.get("b")),
+        shown_name(record.get("item")),
+        shown_name(record.get("a")),
+        shown_name(record.get("b")),
         "a" if winner == "a" else "b" if winner == "b" else "tie",
-        dialogue=name_of(record.get("dialogue")) or None,
-        rater=name_of(record.get("rater")),
+        dialogue=shown_name(record.get("dialogue")) or None,
+        rater=shown_name(record.get("rater")),
         by_person=bool(record.get("rater")),
     )
 
@@ -436,12 +436,12 @@ def count_said(text: str | Sequence[dict[str, str]]) -> int:
     return len(text) if isinstance(text, str) else sum(len(one["text"]) for one in text if one["role"] == "system")
 
 
-def read_preferences(record: Record) -> Found:
+def read_preferences(record: Record) -> FoundLooks:
     """Records of `POST /v1/preferences/human` with texts and the names of both systems."""
     move(record, first="first", second="second", context="context", dialogue="dialogue", rater="rater")
     move(record, winner="preference", reason="reason", shown="shown", simulated="simulated")
     winners: Mapping[str, Winner] = {"first": "a", "second": "b", "tie": "tie"}
-    winner = winners.get(name_of(record.get("preference")))
+    winner = winners.get(shown_name(record.get("preference")))
     if winner is None:
         yield tell(NO_VERDICT)
         return
@@ -452,17 +452,17 @@ def read_preferences(record: Record) -> Found:
     sides = [one if isinstance(one := record.parse(name), dict) else {} for name in ("first", "second")]
     texts = [side.get("turns") or side.get("response") for side in sides]
     look = ComparedResponses(
-        digest_of(context or (texts[0][:1] if isinstance(texts[0], list) else texts)),
-        name_of(sides[0].get("id")),
-        name_of(sides[1].get("id")),
+        digest_value(context or (texts[0][:1] if isinstance(texts[0], list) else texts)),
+        shown_name(sides[0].get("id")),
+        shown_name(sides[1].get("id")),
         winner,
-        dialogue=name_of(record.get("dialogue")) or None,
+        dialogue=shown_name(record.get("dialogue")) or None,
         context=context,
         first=texts[0],
         second=texts[1],
-        rater=name_of(record.get("rater")),
+        rater=shown_name(record.get("rater")),
         by_person=record.get("simulated") is not True,
-        reason=name_of(record.get("reason")),
+        reason=shown_name(record.get("reason")),
     )
     yield look.turned if record.get("shown") == ["second", "first"] else look
 
@@ -484,7 +484,7 @@ def write_preferences(looks: Iterable[ComparedResponses]) -> Iterator[dict[str, 
         if look.dialogue is not None:
             told["dialogue"] = look.dialogue
         if look.reason:
-            told["reason"] = look.reason[:MOST_REASON]
+            told["reason"] = look.reason[:MOST_REASON_CHARACTERS]
         yield told if look.by_person else {**told, "simulated": True}
 
 

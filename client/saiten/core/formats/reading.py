@@ -31,7 +31,7 @@ from saiten.core.formats.headings import count_known
 from saiten.core.formats.parquet import ARROW, ARROW_STREAM, PARQUET
 from saiten.core.formats.records import Record, parse_documents, parse_json
 from saiten.core.formats.report import Report
-from saiten.core.formats.tables import HEADING_ROWS, Given, Row, place_of, read_delimited, read_table
+from saiten.core.formats.tables import HEADING_ROWS, GivenMapping, PlacedRow, place_of, read_delimited, read_table
 from saiten.core.language import tell
 
 MOST_DOCUMENT = 256 * 1024 * 1024
@@ -90,7 +90,7 @@ def read_records(
     name: str,
     *,
     input_encoding: str | None,
-    mapping: Given,
+    mapping: GivenMapping,
     report: Report,
     packed: bool = False,
 ) -> Iterator[Record]:
@@ -129,7 +129,7 @@ def tell_compound(file: IO[bytes]) -> str:
 
 
 def read_text(
-    file: IO[bytes], name: str, input_encoding: str | None, mapping: Given, report: Report
+    file: IO[bytes], name: str, input_encoding: str | None, mapping: GivenMapping, report: Report
 ) -> Iterator[Record]:
     """The records of NDJSON, JSON, CSV or TSV."""
     encoding = find_encoding(file, name, input_encoding)
@@ -274,7 +274,7 @@ def read_yaml(lines: Lines, name: str) -> Iterator[Record]:
 def read_archive(
     file: IO[bytes],
     name: str,
-    mapping: Given,
+    mapping: GivenMapping,
     report: Report,
     unpack: Callable[[IO[bytes], str], Iterator[Record]] | None,
 ) -> Iterator[Record]:
@@ -355,7 +355,7 @@ def extract(archive: zipfile.ZipFile, entry: str, to: IO[bytes], where: str) -> 
         raise UnreadableInput(tell("{where}: is damaged ({error})", where=where, error=type(error).__name__)) from None
 
 
-def read_workbook(file: IO[bytes], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+def read_workbook(file: IO[bytes], name: str, mapping: GivenMapping, report: Report) -> Iterator[Record]:
     """The records of the first sheet that has known headings in its first five rows; raises UnreadableInput."""
     try:
         import openpyxl
@@ -382,7 +382,7 @@ def read_workbook(file: IO[bytes], name: str, mapping: Given, report: Report) ->
             ) from None
 
 
-def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
+def choose_sheet(book: Any, name: str, mapping: GivenMapping) -> Any:
     """The first sheet with known headings, else the only one with anything."""
     filled = []
     for sheet in book.worksheets:
@@ -390,7 +390,7 @@ def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
             continue
         sheet.reset_dimensions()  # some programs state wrong ones
         known, seen, blank = 0, 0, 0
-        for cells in read_rows(sheet, name):
+        for cells in read_sheet_rows(sheet, name):
             if all(cell is None for cell in cells):
                 blank += 1
                 if blank > 10_000:
@@ -421,11 +421,11 @@ def choose_sheet(book: Any, name: str, mapping: Given) -> Any:
     return filled[0]
 
 
-def read_sheet(sheet: Any, name: str) -> Iterator[Row]:
+def read_sheet(sheet: Any, name: str) -> Iterator[PlacedRow]:
     """The rows of a sheet. All cells that are merged in a column have the value, as a question beside two answers."""
     merged = find_merged(sheet)
     under: dict[int, tuple[int, Any]] = {}
-    for number, row in enumerate(read_rows(sheet, name)):
+    for number, row in enumerate(read_sheet_rows(sheet, name)):
         if not under and number not in merged and all(cell is None for cell in row):
             continue  # blank, as a million rows may be before one that is numbered so
         cells = [unescape(cell) if isinstance(cell, str) else cell for cell in row]
@@ -445,7 +445,7 @@ MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
 """Of a sheet, as Excel has them. A row or cell may state any number, and those before it are made as blank ones."""
 
 
-def read_rows(sheet: Any, name: str) -> Iterator[tuple[Any, ...]]:
+def read_sheet_rows(sheet: Any, name: str) -> Iterator[tuple[Any, ...]]:
     """The cells of each row; raises UnreadableInput for a row, column or number that no sheet has."""
     for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
         if number > MOST_ROWS or len(row) > MOST_COLUMNS:

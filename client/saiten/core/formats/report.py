@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from saiten.core.formats.errors import show
+from saiten.core.formats.errors import show_line
 from saiten.core.language import mark, tell, tell_items
 
 MOST_COUNTED_FIELDS = 300
@@ -15,12 +15,12 @@ MOST_COUNTED_FIELDS = 300
 MOST_SKIPPED = 1000
 """Skipped rows that are kept by name."""
 
-MOST_PLACES = 100
+MOST_PLACES_NAMED = 100
 MOST_FIELDS_NAMED = 12
 """Fields that one line names."""
 
-MOST_LINE = 20_000
-OTHERS = "(other fields)"
+MOST_LINE_CHARACTERS = 20_000
+OTHER_FIELDS = "(other fields)"
 ROW, ROWS = mark("{count:,} row"), mark("{count:,} rows")
 COMPARISON, COMPARISONS = mark("{count:,} comparison"), mark("{count:,} comparisons")
 
@@ -71,11 +71,11 @@ class Report:
 
     def move(self, name: str, target: str) -> None:
         """Counts a field that went into an item as `target`."""
-        count(self.moved, (name, target))
+        count_key(self.moved, (name, target))
 
     def leave(self, name: str, why: str = "") -> None:
         """Counts a field that did not."""
-        count(self.left_out, (name, why))
+        count_key(self.left_out, (name, why))
 
     def skip(self, where: str, why: str) -> None:
         """Names a row that gave no item."""
@@ -85,7 +85,7 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """The report for a reader, line by line."""
-        yield from (show(line, MOST_LINE) for line in self._lines())
+        yield from (show_line(line, MOST_LINE_CHARACTERS) for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.reads}; {tell_source(self.source)}"
@@ -125,7 +125,7 @@ class Report:
                 else ""
             )
             parts.append(tell("left out: {names}", names=", ".join(left[:MOST_FIELDS_NAMED]) + more))
-        return show("; ".join(parts), MOST_LINE)
+        return show_line("; ".join(parts), MOST_LINE_CHARACTERS)
 
     def _tell_renamed(self) -> list[str]:
         return [f"{name} → {', '.join(to)}" for name, to in self.renamed.items()]
@@ -137,8 +137,12 @@ class Report:
             place = where.removeprefix(self.name).lstrip(": ")
             reasons.setdefault(why, []).append(tell("line {line}", line=place) if place.isdecimal() else place)
         for why, places in reasons.items():
-            more = tell(" and {count:,} more", count=len(places) - MOST_PLACES) if len(places) > MOST_PLACES else ""
-            yield f"{why}: {', '.join(places[:MOST_PLACES])}{more}"
+            more = (
+                tell(" and {count:,} more", count=len(places) - MOST_PLACES_NAMED)
+                if len(places) > MOST_PLACES_NAMED
+                else ""
+            )
+            yield f"{why}: {', '.join(places[:MOST_PLACES_NAMED])}{more}"
         if self.skips > len(self.skipped):
             yield tell(" and {count:,} more", count=self.skips - len(self.skipped)).strip()
 
@@ -165,6 +169,6 @@ def tell_rows(count: int) -> str:
     return tell(ROW if count == 1 else ROWS, count=count)
 
 
-def count(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
+def count_key(counts: Counter[tuple[str, str]], key: tuple[str, str]) -> None:
     """Counts the key, or its second part alone where there are too many different ones."""
-    counts[key if key in counts or len(counts) < MOST_COUNTED_FIELDS else (OTHERS, key[1])] += 1
+    counts[key if key in counts or len(counts) < MOST_COUNTED_FIELDS else (OTHER_FIELDS, key[1])] += 1

@@ -22,10 +22,11 @@ from saiten.core.formats.mapping import (
     Skipped,
     Spoken,
     make_item,
-    read_lines,
+    read_spoken_lines,
     take_spoken,
 )
 from saiten.core.formats.records import Record, is_blank, write_text
+from saiten.core.formats.turns import MOST_TURNS
 from saiten.core.language import mark, tell
 
 RATINGS, RATER, COMMENT, SCORES = "ratings", "ratings.rater", "ratings.comment", "ratings.scores"
@@ -37,9 +38,6 @@ BREAKDOWN = {"O": 1.0, "T": 0.5, "X": 0.0}
 CONTINUES, OVERALL = "no_breakdown", "overall"
 KEYS = (("utterance", "context"), ("speaker", "context"), ("turn-index", "id"))
 """The fields of a turn of DBDC3, and where they go."""
-
-MOST_TURNS = 1_000
-"""Of a dialogue, whose turns are items with all turns before them."""
 
 MOST_ASPECT_CHARACTERS = 64
 MOST_COMMENT_CHARACTERS = 2000
@@ -56,7 +54,7 @@ NOT_NUMBERS = mark("no number")
 AFTER = mark("what follows the last answer")
 FACTS = mark("facts that the system was given, which no one said")
 
-Rating = dict[str, Any]
+RatingRecord = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,10 @@ class RatedItem:
     """An item with what people said of its response: records as `saiten analyze` and `saiten ratings` read them."""
 
     value: dict[str, Any]
-    ratings: Sequence[Rating]
+    ratings: Sequence[RatingRecord]
 
 
-Found = Iterator[RatedItem | Skipped]
+FoundItems = Iterator[RatedItem | Skipped]
 
 
 def name_aspect(heading: str) -> str:
@@ -103,12 +101,12 @@ def take_ratings(record: Record, lists: Mapping[str, Any], target: str = RATINGS
     return raters
 
 
-def name_raters(raters: Sequence[dict[str, float]]) -> list[Rating]:
+def name_raters(raters: Sequence[dict[str, float]]) -> list[RatingRecord]:
     """Ratings by raters, named by their places."""
     return [{"rater": f"{place}", "ratings": given} for place, given in enumerate(raters, start=1) if given]
 
 
-def rate(item: dict[str, Any], ratings: Sequence[Rating]) -> RatedItem:
+def rate(item: dict[str, Any], ratings: Sequence[RatingRecord]) -> RatedItem:
     """The item with its ratings, which name it, its system and its dialogue."""
     named = {"item": item["id"]}
     if "system" in item.get("metadata", {}):
@@ -119,7 +117,12 @@ def rate(item: dict[str, Any], ratings: Sequence[Rating]) -> RatedItem:
 
 
 def build(
-    record: Record, context: list[Spoken], response: str, ratings: Sequence[Rating], apart: str = "", **fields: str
+    record: Record,
+    context: list[Spoken],
+    response: str,
+    ratings: Sequence[RatingRecord],
+    apart: str = "",
+    **fields: str,
 ) -> RatedItem | Skipped:
     """The item, whose id is made of its context and of what else tells it `apart`; or why there is none."""
     response = response.strip()
@@ -134,7 +137,7 @@ def build(
 
 def split_text(text: Any) -> list[Spoken]:
     """One utterance a line, where lines name no speakers."""
-    found = read_lines(write_text(text) or "", "history") if not is_blank(text) else []
+    found = read_spoken_lines(write_text(text) or "", "history") if not is_blank(text) else []
     if any(spoken.speaker for spoken in found):
         return found
     return [Spoken(None, line.strip()) for line in (write_text(text) or "").splitlines() if line.strip()]
@@ -142,11 +145,11 @@ def split_text(text: Any) -> list[Spoken]:
 
 def strip_speaker(text: Any) -> str:
     """An answer without the name of who gave it."""
-    found = read_lines(write_text(text) or "", "utterance")
+    found = read_spoken_lines(write_text(text) or "", "utterance")
     return "\n".join(spoken.text for spoken in found).strip()
 
 
-def read_unieval(record: Record) -> Found:
+def read_unieval(record: Record) -> FoundItems:
     """One system's output, with the means of people's ratings, and a metric's scores where they stand beside them."""
     record.move("source", "context")
     record.move("system_output", "response")
@@ -174,7 +177,7 @@ def list_paths(record: Record, field: str) -> dict[str, Any]:
     return {f"{field}.{name}": value for name, value in inner.items()} if isinstance(inner, dict) else {}
 
 
-def read_usr(record: Record) -> Found:
+def read_usr(record: Record) -> FoundItems:
     """A context with the responses of several systems, each with a list of ratings for each aspect."""
     record.move("context", "context")
     record.move("responses[].response", "response")
@@ -201,7 +204,7 @@ def read_usr(record: Record) -> Found:
     record.value.pop("responses[].model", None)
 
 
-def read_fed(record: Record) -> Found:
+def read_fed(record: Record) -> FoundItems:
     """A response with a list of ratings for each aspect; or, where none stands beside it, a whole dialogue."""
     ratings = name_raters(take_ratings(record, list_paths(record, "annotations")))
     spoken = split_text(record.get("context"))
@@ -214,7 +217,7 @@ def read_fed(record: Record) -> Found:
     yield build(record, spoken, response, ratings, response, metadata__system="system")
 
 
-def build_dialogue(record: Record, spoken: list[Spoken], ratings: Sequence[Rating]) -> RatedItem | Skipped:
+def build_dialogue(record: Record, spoken: list[Spoken], ratings: Sequence[RatingRecord]) -> RatedItem | Skipped:
     """A whole dialogue that people rated: its last answer is the response."""
     last = len(spoken)
     while last and normalize(spoken[last - 1].speaker or "") in USERS:
@@ -238,7 +241,7 @@ def join_raters(records: Iterator[Record]) -> Iterator[Record]:
         yield first
 
 
-def read_dstc9(record: Record) -> Found:
+def read_dstc9(record: Record) -> FoundItems:
     """A dialogue with ratings; or a row of the table that Yeh, Eskenazi and Mehri (2021) made."""
     if "contexts" in record.value:
         yield read_row(record)
@@ -275,7 +278,7 @@ def open_columns(record: Record) -> Iterator[Record]:
         yield Record(f"{record.where}: row {number}", {name: column[number] for name, column in columns.items()})
 
 
-def read_dbdc(record: Record) -> Found:
+def read_dbdc(record: Record) -> FoundItems:
     """A dialogue whose system turns have labels of breakdown by many annotators: an item for each of these turns."""
     given, spoken = record.get("turns"), list[Spoken]()
     turns = given if isinstance(given, list) else []
@@ -311,7 +314,7 @@ def name_turn(found: RatedItem, number: int) -> RatedItem:
     return rate({**found.value, "id": name}, [{**one, "item": name} for one in found.ratings])
 
 
-def read_labels(record: Record, labelled: Sequence[Any]) -> Iterator[Rating]:
+def read_labels(record: Record, labelled: Sequence[Any]) -> Iterator[RatingRecord]:
     """One rating for each annotator's label."""
     at = "turns[].annotations[]"
     for place, one in enumerate(labelled, start=1):
@@ -320,7 +323,10 @@ def read_labels(record: Record, labelled: Sequence[Any]) -> Iterator[Rating]:
         if worth is None:
             record.leave(f"{at}.breakdown", tell("neither O, T nor X"))
             continue
-        rating: Rating = {"rater": write_text(one.get("annotator-id")) or f"{place}", "ratings": {CONTINUES: worth}}
+        rating: RatingRecord = {
+            "rater": write_text(one.get("annotator-id")) or f"{place}",
+            "ratings": {CONTINUES: worth},
+        }
         for name, target in (("breakdown", RATINGS), ("annotator-id", RATER), ("comment", COMMENT)):
             record.move(f"{at}.{name}", target)
         comment = write_text(one.get("comment"))

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from saiten.core.formats.errors import UnreadableInput
-from saiten.core.formats.headings import OTHERS, normalize
+from saiten.core.formats.headings import OTHER_HEADINGS, normalize
 from saiten.core.formats.records import Record
 from saiten.core.formats.report import Report
 from saiten.core.language import tell
 
 METADATA = "metadata"
-MOST_NAMED = 20
+MOST_VALUES_NAMED = 20
 """Columns or values that a message names."""
 
 
@@ -34,11 +34,11 @@ def select(records: Iterator[Record], where: Mapping[str, Sequence[str]], report
     values: dict[str, dict[str, None]] = {column: {} for column in where}
     kept = 0
     for record in records:
-        found = {column: value_of(record.value, column) for column in where}
+        found = {column: cell_of(record.value, column) for column in where}
         for column, value in found.items():
-            if value is not None and len(values[column]) < MOST_NAMED:
+            if value is not None and len(values[column]) < MOST_VALUES_NAMED:
                 values[column][value] = None
-        if len(names) < MOST_NAMED:
+        if len(names) < MOST_VALUES_NAMED:
             names |= dict.fromkeys(record.value)
         if all(found[column] in wanted for column, wanted in where.items()):
             kept += 1
@@ -64,11 +64,11 @@ def select(records: Iterator[Record], where: Mapping[str, Sequence[str]], report
     )
 
 
-def value_of(row: Mapping[str, Any], column: str) -> str | None:
+def cell_of(row: Mapping[str, Any], column: str) -> str | None:
     """What the column says as a text: of the row itself, else of its metadata. None where it says nothing."""
     own = row.get(METADATA)
     for fields in (row, own if isinstance(own, Mapping) else {}):
-        alike = {normalize(column), *map(normalize, OTHERS.get(f"{METADATA}.{column}", "").split())}
+        alike = {normalize(column), *map(normalize, OTHER_HEADINGS.get(f"{METADATA}.{column}", "").split())}
         for name in (column, *(key for key in fields if normalize(key) in alike)):
             value = fields.get(name)
             if value is not None and not isinstance(value, dict | list):

@@ -22,7 +22,7 @@ from saiten.core.formats.traces import OF_OPENTELEMETRY
 Role = Literal["user", "system"]
 """`system` is what a model said: the system under evaluation."""
 
-CONVERSATIONS = (
+CONVERSATION_ATTRIBUTES = (
     "gen_ai.conversation.id",
     "session.id",
     "langfuse.session.id",
@@ -186,7 +186,7 @@ def read_arguments(value: Any) -> Any:
 
 def find_conversation(attributes: Mapping[str, Any]) -> str:
     """The id of the conversation that a span names; empty where it names none."""
-    for name in CONVERSATIONS:
+    for name in CONVERSATION_ATTRIBUTES:
         value = attributes.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             return str(value).strip()
@@ -212,7 +212,7 @@ def name_saying(attributes: Mapping[str, Any]) -> list[str]:
     )
 
 
-def gather(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -> Gathered | None:
+def gather_messages(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -> Gathered | None:
     """The raw values of what was asked and answered, of the first convention that the span follows; None where it
     follows none."""
     for event in events:
@@ -290,7 +290,7 @@ def gather_events(events: Sequence[SpanEvent]) -> Gathered | None:
 
 def read_call(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -> Call | None:
     """What the span says; None where no convention reads it."""
-    found = gather(attributes, events)
+    found = gather_messages(attributes, events)
     if found is None:
         return None
     reading = MessageCounts()
@@ -299,7 +299,7 @@ def read_call(attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()) -
     if messages is None and answers is None:
         return read_generally(found, asked, answered)
     # A history repeats the calls of tools that were counted when they were made.
-    said = tuple(read_messages(messages, MessageCounts())) if messages is not None else read_asked(asked)
+    said = tuple(read_messages(messages, MessageCounts())) if messages is not None else read_question(asked)
     if answers is not None:
         texts = [one.text for one in read_messages(answers, reading, "system")]
     else:
@@ -350,7 +350,7 @@ def read_messages(messages: Sequence[dict[str, Any]], reading: MessageCounts, de
         role: Role | None = "user" if name in ASKING else "system" if name in ANSWERING else find_role(name, default)
         if role is None:
             continue
-        text = read_text(message.get("parts", message.get("content")), reading)
+        text = read_content(message.get("parts", message.get("content")), reading)
         if text.strip():
             yield Said(role, text)
 
@@ -363,7 +363,7 @@ def find_role(name: str, default: Role) -> Role | None:
     return "user" if known in USERS else "system" if known in ASSISTANTS else default
 
 
-def read_text(content: Any, reading: MessageCounts) -> str:
+def read_content(content: Any, reading: MessageCounts) -> str:
     """The text of a message: a string, or the parts of which those that are text count."""
     content = parse_value(content) if isinstance(content, str) and content[:2] in ("[{", '{"') else content
     if isinstance(content, str):
@@ -385,30 +385,30 @@ def read_text(content: Any, reading: MessageCounts) -> str:
     return "\n".join(texts) if texts else content if isinstance(content, str) else ""
 
 
-def read_asked(value: Any) -> tuple[Said, ...]:
+def read_question(value: Any) -> tuple[Said, ...]:
     """What was asked, where only the answer is a message."""
-    item = build(value, "-")
+    item = build_from_values(value, "-")
     return tuple(Said(to_role(one["speaker"]), one["text"]) for one in item.get("context", ()))
 
 
 def read_answers(value: Any) -> list[str]:
     """What was answered, where only the question is a message."""
-    item = build("-", value)
+    item = build_from_values("-", value)
     return [item["response"]] if "response" in item else list(item.get("responses", ()))
 
 
 def read_generally(found: Gathered, asked: Any, answered: Any) -> Call | None:
     """What the values say as any tool may write them: a text, a request, an object with a question."""
-    item = build(asked, answered)
+    item = build_from_values(asked, answered)
     said = tuple(Said(to_role(one["speaker"]), one["text"]) for one in item.get("context", ()))
     texts = [item["response"]] if "response" in item else list(item.get("responses", ()))
     if not item:
-        said = read_asked(asked) if is_there(asked) else ()
+        said = read_question(asked) if is_there(asked) else ()
         texts = read_answers(answered) if is_there(answered) else []
     return Call(found.convention, said, tuple(texts)) if said or texts else None
 
 
-def build(asked: Any, answered: Any) -> dict[str, Any]:
+def build_from_values(asked: Any, answered: Any) -> dict[str, Any]:
     """An item of these values as `saiten convert` makes it of any record; empty where they are none."""
     if not is_there(asked) or not is_there(answered):
         return {}

@@ -26,14 +26,14 @@ EXCEL_ERRORS = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!
 RULE = re.compile(r":?-+:?|")
 """A cell of the line below the headings in Markdown."""
 
-Row = tuple[str, list[Any]]
+PlacedRow = tuple[str, list[Any]]
 """Where it is, and its cells."""
 
-Given = Mapping[str, Sequence[str]]
+GivenMapping = Mapping[str, Sequence[str]]
 """The targets and columns of a mapping."""
 
 
-def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+def read_delimited(lines: Iterator[str], name: str, mapping: GivenMapping, report: Report) -> Iterator[Record]:
     """The records of CSV, TSV or text separated by semicolons, by whichever suits the first lines."""
     sample = list(islice(lines, SAMPLE_LINES))
     delimiter, quoted = sniff(sample, mapping)
@@ -42,7 +42,7 @@ def read_delimited(lines: Iterator[str], name: str, mapping: Given, report: Repo
     return read_table(rows, name, mapping, report)
 
 
-def sniff(sample: list[str], mapping: Given) -> tuple[str, bool]:
+def sniff(sample: list[str], mapping: GivenMapping) -> tuple[str, bool]:
     """The delimiter under which the most headings are known, then the most rows have the same number of cells; and
     whether quotation marks quote. Tables with tabs may hold them as they were typed.
     """
@@ -65,7 +65,7 @@ def sniff(sample: list[str], mapping: Given) -> tuple[str, bool]:
     return delimiter, True
 
 
-def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool) -> Iterator[Row]:
+def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool) -> Iterator[PlacedRow]:
     """The rows of the text with their first lines; raises UnreadableInput for one that cannot be split."""
     if quoted:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -94,7 +94,7 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
         yield tell("{name}: line {line}", name=name, line=line), cells
 
 
-def read_table(rows: Iterator[Row], name: str, mapping: Given, report: Report) -> Iterator[Record]:
+def read_table(rows: Iterator[PlacedRow], name: str, mapping: GivenMapping, report: Report) -> Iterator[Record]:
     """Records by headings, which stand in one of the first rows, or in two; raises UnreadableInput."""
     first = list(islice((row for row in rows if not is_empty(row)), HEADING_ROWS + 1))
     if not first:
@@ -148,12 +148,12 @@ def make_record(where: str, names: Sequence[str], cells: Sequence[Any]) -> Recor
     return record
 
 
-def is_empty(row: Row) -> bool:
+def is_empty(row: PlacedRow) -> bool:
     """Whether no cell of the row holds anything."""
     return all(is_blank(cell) for cell in row[1])
 
 
-def find_headings(rows: list[list[Any]], mapping: Given) -> int:
+def find_headings(rows: list[list[Any]], mapping: GivenMapping) -> int:
     """Which of the first rows are the headings: the one with the most known names, else the first."""
     known = [count_known([cell for cell in cells[:MOST_COLUMNS] if isinstance(cell, str)], mapping) for cells in rows]
     best = known.index(max(known[:HEADING_ROWS]))
@@ -165,7 +165,7 @@ def find_headings(rows: list[list[Any]], mapping: Given) -> int:
 NUMBER_OR_DATE = re.compile(r"\s*[+-]?\d[\d.,:/TZ +-]*")
 """A number, a date or a time is data too."""
 
-LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
+CELL_LABEL = re.compile(r"\s*[A-Za-z]\d*\s*")
 """A letter and a number in a cell are data, not a heading again."""
 
 
@@ -173,7 +173,7 @@ def is_second(names: Sequence[str], cells: Sequence[Any]) -> bool:
     """Whether the row below headings continues them: it holds nothing, or a heading again, where they are known."""
     known = [place for place, name in enumerate(names) if name and is_known(recognize(name))]
     below = [cells[place] if place < len(cells) else None for place in known]
-    again = [isinstance(cell, str) and not LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
+    again = [isinstance(cell, str) and not CELL_LABEL.fullmatch(cell) and is_known(recognize(cell)) for cell in below]
     blank = all(is_blank(cell) for cell in below) and not any(
         isinstance(c, str) and NUMBER_OR_DATE.fullmatch(c) for c in cells
     )

@@ -45,7 +45,6 @@ from saiten.core.formats.records import (
 )
 from saiten.core.formats.report import Report
 from saiten.core.formats.research import (
-    MOST_TURNS,
     OVERALL_OF_DSTC9,
     join_raters,
     open_columns,
@@ -57,12 +56,12 @@ from saiten.core.formats.research import (
 )
 from saiten.core.formats.scores import OF_LANGFUSE, OF_PHOENIX, part_scores, rate_items
 from saiten.core.formats.spans import (
-    CONVERSATIONS,
+    CONVERSATION_ATTRIBUTES,
     DETAILS,
     SPOKEN,
     Gathered,
     SpanEvent,
-    gather,
+    gather_messages,
     read_attributes,
     read_plainly,
 )
@@ -75,8 +74,9 @@ from saiten.core.formats.traces import (
     SpanPlace,
     choose_spans,
     place_langfuse,
-    place_row,
+    place_record,
 )
+from saiten.core.formats.turns import MOST_TURNS
 from saiten.core.language import tell
 
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
@@ -129,7 +129,9 @@ def one(record: Record, columns: Columns) -> ReadItems:
         yield skipped
 
 
-def read_turns(questions: str, answers: str, references: str = "", **fields: str) -> Callable[[Record], ReadItems]:
+def make_turn_reader(
+    questions: str, answers: str, references: str = "", **fields: str
+) -> Callable[[Record], ReadItems]:
     """Reads records that hold the turns of a dialogue in parallel lists: an item for each answer."""
 
     def items(record: Record) -> ReadItems:
@@ -413,7 +415,7 @@ def open_runs(record: Record) -> Iterator[Record]:
         yield run
 
 
-def read_run(record: Record) -> ReadItems:
+def read_traced_run(record: Record) -> ReadItems:
     """A run or an example of LangSmith. Its threads are named by metadata."""
     names = [f"extra.metadata.{name}" for name in ("thread_id", "session_id", "conversation_id")]
     columns = Columns(context=["inputs"], response=["outputs"])
@@ -509,7 +511,7 @@ def read_llm_jp(record: Record) -> ReadItems:
     judged = not is_blank(record.get("generate_response"))
     questions = "text" if not is_blank(record.get("text")) and (judged or is_blank(record.get("prompt"))) else "prompt"
     answers = "generate_response" if judged else "response"
-    yield from read_turns(questions, answers, id="ID")(record)
+    yield from make_turn_reader(questions, answers, id="ID")(record)
 
 
 def read_flexeval(record: Record) -> ReadItems:
@@ -537,7 +539,7 @@ def read_mt_bench(record: Record) -> ReadItems:
             record.leave(f"{answers}[]", tell("all but the first of several"))
     fields = {"id": "question_id", "references": "reference", "metadata__category": "category"}
     references = fields.pop("references")
-    yield from read_turns("turns", answers, references, **fields, metadata__model="model_id")(record)
+    yield from make_turn_reader("turns", answers, references, **fields, metadata__model="model_id")(record)
 
 
 def is_turns(value: dict[str, Any]) -> bool:
@@ -605,7 +607,7 @@ def read_span(record: Record) -> ReadItems:
     events = [
         SpanEvent(str(event.get("name", "")), event["attributes"]) for event in list_objects(record.value.get("events"))
     ]
-    found = gather(attributes, events)
+    found = gather_messages(attributes, events)
     if found is None:
         return
     columns = Columns(context=[f"{prefix}{found.names[0]}"], response=[f"{prefix}{found.names[1]}"])
@@ -613,7 +615,7 @@ def read_span(record: Record) -> ReadItems:
         take_parts(record, found, columns)
     columns.fields = {
         "id": pick(record, ["spanId", "span_id", "context.span_id"])[0],
-        "dialogue": pick(record, [f"{prefix}{name}" for name in CONVERSATIONS])[0],
+        "dialogue": pick(record, [f"{prefix}{name}" for name in CONVERSATION_ATTRIBUTES])[0],
         "metadata.model": pick(
             record,
             [
@@ -672,7 +674,7 @@ TOOLS: Mapping[str, Tool] = {
     "lm-eval": Tool(is_sample, read_sample, join=join_filters),
     "logickor": Tool(
         has("questions", "outputs"),
-        read_turns("questions", "outputs", "references", id="id", metadata__category="category"),
+        make_turn_reader("questions", "outputs", "references", id="id", metadata__category="category"),
     ),
     "mt-bench": Tool(either(is_turns, has("question_id", "choices")), read_mt_bench),
     "flexeval": Tool(has("lm_output"), read_flexeval),
@@ -741,7 +743,7 @@ TOOLS: Mapping[str, Tool] = {
     ),
     "langsmith": Tool(
         either(has("run_type", "inputs"), has("inputs", "outputs", "dataset_id|source_run_id")),
-        read_run,
+        read_traced_run,
         open_runs,
         place=OF_LANGSMITH.find,
     ),
@@ -752,7 +754,7 @@ TOOLS: Mapping[str, Tool] = {
             has("request", "response", "trace_id|request_id|spans"),
         ),
         read_mlflow,
-        place=place_row,
+        place=place_record,
     ),
     "langfuse": Tool(
         either(

@@ -128,7 +128,7 @@ def read_first(record: Record, paths: Iterable[str]) -> str:
     return next((text for path in paths if (text := write_text(record.get(path)))), "")
 
 
-def place_row(record: Record) -> SpanPlace | None:
+def place_record(record: Record) -> SpanPlace | None:
     """The place of a row of MLflow that is one of several of a trace; a whole trace has none."""
     trace = read_first(record, ("trace_id", "request_id"))
     if not trace or not {"inputs", "outputs"} <= record.value.keys():

@@ -41,20 +41,20 @@ class EveryTurn:
         for number, place in enumerate(places[:MOST_TURNS], start=1):
             context = [{"speaker": one["speaker"], "text": one["text"]} for one in said[:place]]
             made = {**shared, "context": context, "response": said[place]["text"]}
-            if (key := digest(made)) not in self._made | self._given:
+            if (key := digest_item(made)) not in self._made | self._given:
                 self._made.add(key)
                 suffix = f"-{number}"
                 named = {"id": f"{name[: MOST_ID_CHARACTERS - len(suffix)]}{suffix}"} if name else {}
                 yield {**named, **made}
         if not {"response", "responses"} & item.keys():
             return
-        key = digest({**item, **shared})
+        key = digest_item({**item, **shared})
         if key not in self._made:
             self._given.add(key)
             yield {**item, **shared} if places else dict(item)
 
 
-def digest(item: Mapping[str, Any]) -> bytes:
+def digest_item(item: Mapping[str, Any]) -> bytes:
     """What two items have in common that are the same turn of one dialogue."""
     answers = item["responses"] if "responses" in item else item.get("response")
     same = [item.get("dialogue"), item.get("metadata"), [said["text"] for said in item["context"]], answers]

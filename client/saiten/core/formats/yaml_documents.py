@@ -17,7 +17,7 @@ from saiten.core.formats.errors import UnreadableInput
 from saiten.core.formats.records import NumberTooLarge, read_float, read_integer
 from saiten.core.language import tell
 
-MOST_CHARACTERS = 32 * 1024 * 1024
+MOST_YAML_CHARACTERS = 32 * 1024 * 1024
 """Of a YAML file."""
 
 MOST_EXPANDED = 64 * 1024 * 1024
@@ -123,9 +123,13 @@ def parse_yaml(lines: Iterable[str], name: str) -> Iterator[Any]:
     parts, size = [], 0
     for line in lines:
         size += len(line)
-        if size > MOST_CHARACTERS:
+        if size > MOST_YAML_CHARACTERS:
             raise UnreadableInput(
-                tell("{name}: YAML may have {most:,} characters; write it as NDJSON", name=name, most=MOST_CHARACTERS)
+                tell(
+                    "{name}: YAML may have {most:,} characters; write it as NDJSON",
+                    name=name,
+                    most=MOST_YAML_CHARACTERS,
+                )
             )
         parts.append(line)
     reader = DocumentReader(name)
