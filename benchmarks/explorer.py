@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import statistics
 import tempfile
 import time
@@ -40,6 +41,9 @@ REQUESTS = 9
 READ_LIMIT_MS, FIRST_LIMIT_MS, LIMIT_MS = 3000.0, 150.0, 300.0
 RENEWAL_SECONDS = 1.0
 """After which a page that waits asks again (`app.js`). To ask ten times a second took a third of the service's CPU."""
+
+MISSING = re.compile(r'class="empty computing"')
+"""On a page without its verdict or its cases. A chart that is being drawn is no such part."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -107,13 +111,22 @@ def visit(client: httpx.Client, pid: int, name: str, path: str) -> View:
 
 
 def visit_first(client: httpx.Client, pid: int, path: str) -> View:
-    """The very first visit, until the cases are there."""
-    found, before, begun = View("first visit of all, until there are cases"), read_cpu(pid), time.perf_counter()
-    while COMPUTING.search(fetch(client, path)[0].text):
+    """The very first visit, until verdict and cases are there; returns once the chart is, too."""
+    found = View("first visit of all, until verdict and cases")
+    before, begun = read_cpu(pid), time.perf_counter()
+    while COMPUTING.search(page := fetch(client, path)[0].text):
+        if not found.wall and not MISSING.search(page):
+            end_visit(found, pid, before, begun)
         time.sleep(RENEWAL_SECONDS)
+    if not found.wall:
+        end_visit(found, pid, before, begun)
+    return found
+
+
+def end_visit(found: View, pid: int, before: float, begun: float) -> None:
+    """Notes what was taken until now."""
     found.wall.append(1000 * (time.perf_counter() - begun))
     found.cpu = read_cpu(pid) - before
-    return found
 
 
 def run(report: Report, full: Seeded, folder: Path) -> None:
