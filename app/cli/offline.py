@@ -195,7 +195,9 @@ def run_job(
     """What the run did, and the error that stopped it. Raises InvalidRequest where it could not begin."""
     from saiten_server.offline.inputs import count_rows
     from saiten_server.offline.running import OfflineTally, run_here
+    from saiten_server.platform.memory import tune_collection
 
+    tune_collection()
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # what is finished is written, as after Ctrl-C
     blocks, tally = job.source.list_blocks(), OfflineTally()
     with open_progress() as bar:

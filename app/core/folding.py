@@ -46,6 +46,9 @@ SPACED_LETTERS = (
 )
 """Single characters set apart: at least six by one or two spaces, or at least four by the same sign."""
 
+SET_APART = re.compile(r"[\W_][^\W_][\W_]")
+"""A single character between two others; without one no letters are set apart."""
+
 LETTER_GAP = r"[ \u3000]{1,2}|[^\w\s]|_"
 """The separators of letters that were set apart."""
 
@@ -55,6 +58,8 @@ LOOSE_LETTERS = "([ㄱ-ㅎ])([ㅏ-ㅣ])(?:([ㄱ-ㅎ])(?![ㅏ-ㅣ]))?"
 
 def join_spaced_letters(text: str) -> str:
     """`text` with letters that were set apart joined again; two spaces separate words."""
+    if SET_APART.search(text) is None:
+        return text
 
     def joined(match: re.Match[str]) -> str:
         return re.sub(LETTER_GAP, lambda found: " " if len(found[0]) > 1 else "", match[0])

@@ -45,6 +45,8 @@ class Sign(Enum):
     WEAKLY_POLITE = "weakly polite"
     WEAKLY_PLAIN = "weakly plain"
 
+    __hash__ = object.__hash__  # Enum's is in Python, and sets of signs are made of each sentence
+
 
 def combine_signs(signs: Iterable[Sign]) -> Register:
     """The register of an utterance, from the signs of its sentences. Weak signs that disagree give NONE."""

@@ -129,12 +129,18 @@ class Output:
         """Writes what these files hold by prefix, and then removes them."""
         import pyarrow as pa
 
-        tables = [self._read(path) for path in paths]
-        for prefix, table in split_by_prefix(drop_repeated(pa.concat_tables(tables))):
-            self.write(table, f"prefix={prefix}")
+        self._write_together(paths)
         for path in paths:
             with self._writing(path):
                 self._filesystem.rm_file(path)
+        # Arrow keeps what it has freed for its next tables, which are as large only after thousands of rows.
+        pa.default_memory_pool().release_unused()
+
+    def _write_together(self, paths: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        for prefix, table in split_by_prefix(drop_repeated(pa.concat_tables(map(self._read, paths)))):
+            self.write(table, f"prefix={prefix}")
 
     def _read_keys(self, path: str) -> np.ndarray[Any, Any]:
         import pyarrow.parquet as pq

@@ -370,6 +370,7 @@ async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared
 
     from saiten_server.platform.telemetry import Telemetry, open_no_span
     from saiten_server.providers.flow_control import FlowControl
+    from saiten_server.scoring.conversation import MOST_HELPED
     from saiten_server.scoring.instruments import open_cache, open_flow, open_instruments, open_pauses, open_redis
 
     if settings.cache_kind == "sql":
@@ -388,5 +389,6 @@ async def open_context(settings: Settings, stack: AsyncExitStack, shared: Shared
     context = open_instruments(
         settings, stack, flow=flow, pauses=pauses, store=MemoryBaselines(), cache=cache, telemetry=telemetry
     )
-    # Helper processes take longer to start than they save: who has more cores runs more processes.
-    return replace(context, lane="batch", helpers=None)
+    # Helper processes take longer to start than they save: who has more cores runs more processes. Nor do threads help:
+    # no one else waits for the event loop, and to hand a conversation over took a sixth of its CPU.
+    return replace(context, lane="batch", helpers=None, rules_at_once=MOST_HELPED)

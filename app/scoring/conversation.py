@@ -132,11 +132,11 @@ class ConversationSubject:
         used = self.conversations.values() or [self.conversation]
         return sum(len(text) for one in used for text in texts_of_conversation(one).values())
 
-    async def look_through(self, helpers: Helpers | None) -> TextFindings:
-        """What code finds in the texts. Never on the event loop: many short turns take some milliseconds, and many
-        conversations begin together."""
+    async def look_through(self, helpers: Helpers | None, at_once: int) -> TextFindings:
+        """What code finds in the texts. Of more than `at_once` characters never on the event loop: many short turns
+        take some milliseconds, and many conversations begin together."""
         given = (self.conversation, self.rubric.source_language, self.rubric.aspect_names)
-        here = partial(look_at, self, lambda checkpoint: look_through(*given, checkpoint), at_once=0)
+        here = partial(look_at, self, lambda checkpoint: look_through(*given, checkpoint), at_once=at_once)
         # A thread's work ends when its caller goes; that of a helper is done to its end, so that it has to be short.
         if helpers is None or self.characters > MOST_HELPED:
             return await here()
@@ -229,7 +229,7 @@ async def open_texts(
     raised for the original before its translation is paid for. Also raises the `Translator…` errors."""
     request = given.request
     translator = require_translator(request.path, context.translator)
-    suspicions, rules = await given.look_through(context.helpers)
+    suspicions, rules = await given.look_through(context.helpers, context.rules_at_once)
     if translator is None or request.integrity == "refuse":
         deal_with(request, suspicions, context)
     if translator is None:

@@ -31,7 +31,8 @@ class ScoringContext:
     """The services that an evaluation uses. `now` and `new_id` are injected so that tests can fix them. `lane` is
     "batch" if no caller waits for a single answer. `tries` is how many calls one question to the judge may take,
     including those for malformed replies. A conversation of more than `window_tokens` estimated tokens is judged in
-    several calls. `helpers` look through conversations when many are scored at once. `limits` bound one request."""
+    several calls. `helpers` look through conversations when many are scored at once; one of at most `rules_at_once`
+    characters is looked through on the event loop where there are none. `limits` bound one request."""
 
     rubrics: RubricSource
     judge: Judge
@@ -45,6 +46,7 @@ class ScoringContext:
     speech: SpeechChecks = field(default_factory=SpeechChecks)
     window_tokens: int = 100_000
     helpers: Helpers | None = None
+    rules_at_once: int = 0
     limits: Limits = DEFAULT_LIMITS
 
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
+from operator import add
 from typing import Any
 
 from saiten.core.messages import Message
@@ -307,7 +307,7 @@ class FaultSearch:
         return SystemTurn(
             number,
             letters,
-            frozenset(map("".join, pairwise(compared))),
+            frozenset(map(add, compared, compared[1:])),
             tuple(FACT_VALUES.findall(own)),
         )
 

@@ -21,6 +21,7 @@ QUOTE_MARKS = frozenset({*QUOTES, *QUOTES.values()})
 ASIDES = re.compile(
     r"\([^()\n]{0,200}\)|（[^（）\n]{0,200}）|【[^【】\n]{0,100}】|(?<!\*)\*(?!\*)[^*\n]{1,100}\*(?!\*)"
 )
+ASIDE_MARKS = frozenset("(（【*")  # What an aside begins with
 # Headings and list items, which are written, not said: 更新を確認する in a list is no shift
 LISTED = re.compile(r"^[ \t]*(?:[-*+•●◦▪]\s|・|#{1,6}\s|\d{1,3}[.)、．]\s?(?!\d)).*$", re.MULTILINE)
 SYMBOLS = "\u200d\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u2500-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
@@ -105,12 +106,14 @@ def is_apostrophe(text: str, place: int) -> bool:
 def split_sentences(text: str, stand_in: str) -> Iterator[Sentence]:
     """The sentences that a speaker says in their own voice, in order, `MOST_SENTENCES` at most. Where nothing but list
     items, quotations and asides is there (「そうですね」 as a whole response), those are read."""
-    own = ASIDES.sub(" ", drop_quotations(LISTED.sub("", text), stand_in))
+    own = drop_quotations(LISTED.sub("", text), stand_in)
+    if not ASIDE_MARKS.isdisjoint(own):
+        own = ASIDES.sub(" ", own)
     if not any(map(str.isalpha, own.replace(stand_in, ""))):
         own = "".join(" " if character in QUOTE_MARKS else character for character in text)
     parts = SENTENCE_END.split(own, maxsplit=MOST_SENTENCES)
     for body, mark in zip(parts[:-1:2], parts[1::2], strict=True):
-        if body.strip():
-            yield Sentence(body.strip(), TRAILING_OFF.match(mark) is not None, "?" in mark or "？" in mark)
-    if len(parts) <= 2 * MOST_SENTENCES and parts[-1].strip():
-        yield Sentence(parts[-1].strip(), trails_off=False, asks=False)
+        if said := body.strip():
+            yield Sentence(said, TRAILING_OFF.match(mark) is not None, "?" in mark or "？" in mark)
+    if len(parts) <= 2 * MOST_SENTENCES and (said := parts[-1].strip()):
+        yield Sentence(said, trails_off=False, asks=False)

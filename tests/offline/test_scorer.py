@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from saiten_server.core.errors import BaselineNotSupported, InvalidRequest, JudgeUnauthorized, SettingsInvalid
 from saiten_server.offline.scorer import Scorer
+from saiten_server.platform.helpers import inspection_threads
+from saiten_server.scoring import subject
 from tests.support.offline_input import make_conversation, make_response, write_parquet
 from tests.support.site import JudgeProcess, wait_until
 from tests.support.waiting import LIMIT_SECONDS
@@ -62,6 +65,18 @@ def test_rules_are_applied_beside_the_judge(asked: JudgeProcess) -> None:
     rude["turns"][5] = {**rude["turns"][5], "text": "知らねえよ。うるせえな、勝手にしろ。"}
     [found] = score([rude])
     assert "register-shift" in json.loads(found["faults"])
+
+
+def test_no_thread_is_asked_for_what_is_short(asked: JudgeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To hand each conversation over takes CPU, and no caller waits for the event loop."""
+    asking = Mock(wraps=inspection_threads)
+    monkeypatch.setattr(subject, "inspection_threads", asking)
+    long = make_conversation(1)
+    long["turns"] = [{**turn, "text": turn["text"] * 300} for turn in long["turns"]]
+    assert len(score([make_conversation(0)])) == 1
+    assert not asking.called
+    assert len(score([long])) == 1
+    assert asking.called
 
 
 def test_responses_are_scored_with_relevance(asked: JudgeProcess) -> None:

@@ -20,6 +20,7 @@ MOST_PASSAGE_SENTENCES = 3  # Sentences of a passage
 # A passage's sum is divided by its number of known runs to this power: long passages have more of everything
 DAMPING = 0.35
 # Katakana as hiragana: a word spelled out in either is the same word
+KATAKANA = "[\u30a1-\u30f6]+"
 HIRAGANA = dict(zip(range(0x30A1, 0x30F7), range(0x3041, 0x3097), strict=True))
 DISGUISED_LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and signs stand for in words like `gr4d3r`
 
@@ -28,6 +29,7 @@ DISGUISED_LETTERS = str.maketrans("013457@$!", "oieastasi")  # What digits and s
 SENTENCE = rf"(?:[^。.!?\n]|\.(?!\s|\Z)){{1,{LONGEST_SENTENCE}}}[。.!?]{{0,3}}\s{{0,8}}"
 # Spaces that say nothing: beside a character that is not ASCII, and after another one
 WIDE_TEXT_GAP = r"(?<=[^\x00-\x7f])[^\S\n]+|[^\S\n]+(?=[^\x00-\x7f])|(?<=\s)\s+"
+DISGUISE = "[a-z@$][0-9@$!]{1,2}[a-z]"  # Without one there is no such word
 DISGUISED_WORD = r"\b[a-z]*[a-z@$][0-9@$!]{1,2}[a-z][a-z0-9@$]*"  # It has digits or signs between its letters
 
 
@@ -48,14 +50,17 @@ class KnownRuns:
     def find(self, said: str) -> set[int]:
         """The numbers of all runs in the sentence, each once."""
         found: set[int] = set()
-        for start in range(len(said)):
-            branches = self._tree
-            for character in said[start : start + LONGEST_RUN]:
-                step = branches.get(character)
-                if step is None:
+        add, tree = found.add, self._tree
+        for start, first in enumerate(said):
+            if (step := tree.get(first)) is None:
+                continue
+            number, branches = step
+            add(number)
+            for character in said[start + 1 : start + LONGEST_RUN]:
+                if (step := branches.get(character)) is None:
                     break
                 number, branches = step
-                found.add(number)
+                add(number)
         return found
 
 
@@ -69,9 +74,9 @@ def fitted() -> tuple[float, KnownRuns, Sequence[int]]:
 
 def sentences(folded: str) -> list[str]:
     """The sentences of a folded text as the model reads them."""
-    shown = compiled(DISGUISED_WORD).sub(
-        lambda match: match[0].translate(DISGUISED_LETTERS), folded.translate(HIRAGANA)
-    )
+    shown = compiled(KATAKANA).sub(lambda match: match[0].translate(HIRAGANA), folded)
+    if compiled(DISGUISE).search(shown):
+        shown = compiled(DISGUISED_WORD).sub(lambda match: match[0].translate(DISGUISED_LETTERS), shown)
     space, gap = compiled(r"\s"), compiled(WIDE_TEXT_GAP)
     said = (match[0] for match in compiled(SENTENCE).finditer(shown))
     return [" " + (gap.sub("", one) if space.search(one) else one) for one in said]
