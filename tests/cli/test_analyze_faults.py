@@ -2,15 +2,14 @@
 
 import io
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from saiten.commands.files import InvalidItems
-from saiten.core.language import use_language
 from saiten_server.cli.analysis_input import opened, read_beginning
 from tests.support.analyzing import AGREED, analyze, ndjson, refused, table
+from tests.support.command import saiten
 
 BROKEN = b"""{"item": "1", "ratings": {"fluency": 1}}
 {"item": "2", "ratings": {"fluency": "3"}}
@@ -40,13 +39,17 @@ LANGUAGES = {
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_broken_lines_are_told_in_the_language_of_the_command(language: str, request: pytest.FixtureRequest) -> None:
+def test_broken_lines_are_told_in_the_language_of_the_command(language: str, tmp_path: Path) -> None:
+    # Each in a process of its own: a command's help is translated once, where it stands.
     line, document = LANGUAGES[language]
-    request.addfinalizer(partial(use_language, "en"))
-    use_language(language)
-    assert refused("agreement", stdin=BROKEN)[0] == f"saiten: {line}"
-    for name in ("agreement", "ranking"):
-        assert refused(name, stdin=b'[{"item": 3').pop().startswith(f"saiten: {document}"), name
+    for name, given, told in (
+        ("agreement", BROKEN, line),
+        ("agreement", b'[{"item": 3', document),
+        ("ranking", b'[{"item": 3', document),
+    ):
+        done = saiten("analyze", name, "-", folder=tmp_path, stdin=given, SAITEN_LANGUAGE=language)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"saiten: {told}"), name
 
 
 def test_every_broken_row_is_named_with_what_is_wrong(tmp_path: Path) -> None:
