@@ -163,7 +163,7 @@ def measure_stored(report: Report, stored: Seeded) -> None:
     """What the service takes for two runs of so many results."""
     for name, runs in WORKS.items():
         ids = [stored.runs[1], stored.runs[0]][:runs]
-        found = [work("stored", name, stored.url.partition(":///")[2], *ids) for _ in range(ROUNDS)]
+        found = [work("stored", name, stored.url, *ids) for _ in range(ROUNDS)]
         many = runs * stored.results
         whole = stored.results == STORED[-1]
         report.add(
