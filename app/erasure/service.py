@@ -17,7 +17,7 @@ from saiten_server.governance.store import AuditLog, PolicyStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.memory_cache import CallCache
-from saiten_server.platform.tasks import CHORES_SECONDS, surviving
+from saiten_server.platform.tasks import surviving
 from saiten_server.runs.store.batches import BatchStore
 
 logger = logging.getLogger("saiten.governance")
@@ -106,7 +106,6 @@ class Retention:
 
     async def run(self) -> None:
         """Sweeps until cancelled. What a sweep leaves undone, the next one finds."""
-        await self._sleep(CHORES_SECONDS)
         while True:
             with surviving(logger, "texts that are to go"):
                 await self.sweep()

@@ -25,7 +25,7 @@ from saiten_server.monitors.store.monitors import MonitorStore
 from saiten_server.monitors.traces.store import LiveStore
 from saiten_server.monitors.traces.values import ConversationClaim, LiveConversation
 from saiten_server.monitors.values import MonitorOptions, StoredMonitor
-from saiten_server.platform.tasks import CHORES_SECONDS, surviving
+from saiten_server.platform.tasks import surviving
 from saiten_server.runs.commits import enqueue
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.growing import GrowingBatch
@@ -69,7 +69,6 @@ class MonitorWork:
     async def run(self) -> None:
         """Does a round a second. What a failure leaves undone, the next round finds."""
         rounds = 0
-        await self.sleep(CHORES_SECONDS)
         while True:
             more = False
             with surviving(logger, "monitors"):

@@ -15,10 +15,6 @@ WARM_SECONDS = 0.25
 """Delay before the clients of the judge and the translator are loaded and templates compiled, so that readiness comes
 first."""
 
-CHORES_SECONDS = 1.0
-"""Delay before the first round of work that no one waits for, so that the first callers of a service that has just
-started need not share it with them."""
-
 AGAIN_SECONDS = 0.5
 
 

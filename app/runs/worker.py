@@ -25,7 +25,7 @@ from saiten_server.core.errors import StoreError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation, Path, PathResult, RelevanceResult
 from saiten_server.core.signature import describe_relevance, merge_paths, sign
 from saiten_server.platform.memory_cache import CallCache
-from saiten_server.platform.tasks import CHORES_SECONDS, cancel_for_good, end_once, end_tasks, surviving
+from saiten_server.platform.tasks import cancel_for_good, end_once, end_tasks, surviving
 from saiten_server.platform.telemetry import Telemetry, working_on
 from saiten_server.runs.attempt import RefusalCounter, RetryPolicy
 from saiten_server.runs.chunk import ChunkRun, WorkerContext
@@ -151,6 +151,10 @@ WORKER_STOP_SECONDS = 12.0
 HAND_BACK_SECONDS = 4.0
 """How long the worker then waits until its leases are released. It has to end even if the store is down."""
 
+CHORES_SECONDS = 1.0
+"""Delay before the first round of work that no one waits for, so that the first callers of a service that has just
+started need not share it with them."""
+
 TIDY_SECONDS = 2.0
 """Between two removals of what erased and finished batches have left in the cache and at the provider."""
 
@@ -225,8 +229,8 @@ class BatchWorker:
         an error that a part could not handle; its leases are released then too, and it may be run again."""
         self._stopping = False
         work = asyncio.create_task(self.queue.work(self._take, FEEDING))
-        parts = (self._buffer.run, self._renew, self._watch, self._sweep, self._tidy, *self.chores)
-        loops = [asyncio.create_task(part()) for part in parts]
+        loops = [asyncio.create_task(part()) for part in (self._buffer.run, self._renew, self._watch, self._sweep)]
+        loops += [asyncio.create_task(self._begin_later(chore)) for chore in (self._tidy, *self.chores)]
         async with AsyncExitStack() as ending:
             # These run from the last to the first, each even if one before it has failed.
             ending.push_async_callback(end_tasks, loops)
@@ -235,6 +239,10 @@ class BatchWorker:
             ending.callback(self._begin_nothing)
             # Not `gather`: cancelled, it would cancel the buffer too, before the last results are in.
             await asyncio.wait([work, *loops], return_when=asyncio.FIRST_COMPLETED)
+
+    async def _begin_later(self, chore: Chore) -> None:
+        await self.sleep(CHORES_SECONDS)
+        await chore()
 
     def _begin_nothing(self) -> None:
         self._stopping = True
@@ -385,7 +393,6 @@ class BatchWorker:
 
     async def _tidy(self) -> None:
         """Runs apart from the sweep, so that a cache or provider that hangs does not delay lost jobs."""
-        await self.sleep(CHORES_SECONDS)
         while True:
             with surviving(logger, "erased texts"):
                 await self.store.settle_erasures(self.cache)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from saiten_server.monitors.sinks.store import LONGEST_PAUSE, Backlog, OutboxStore, SinkPlace, WaitingItem
 from saiten_server.monitors.sinks.values import SentAlarm, SinkKeys
 from saiten_server.monitors.sinks.writing import SinkCall, write_alarm, write_scores
-from saiten_server.platform.tasks import CHORES_SECONDS, surviving
+from saiten_server.platform.tasks import surviving
 from saiten_server.platform.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ class Sender:
         client: httpx.AsyncClient | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                await self.sleep(CHORES_SECONDS)
                 while True:
                     with surviving(logger, "sinks"):
                         waiting = await self.outbox.backlog(self.now())

@@ -25,7 +25,7 @@ from saiten_server.platform.capability import Ground
 from saiten_server.platform.coalescing import Coalescer
 from saiten_server.platform.sql.engine import cut_pieces
 from saiten_server.platform.sql.sizes import count_bytes
-from saiten_server.platform.tasks import CHORES_SECONDS, surviving
+from saiten_server.platform.tasks import surviving
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.text.personal import hide_personal
 
@@ -203,7 +203,6 @@ class TraceUpkeep:
 
     async def run(self) -> None:
         """Sweeps until cancelled. What a sweep leaves undone, the next one finds."""
-        await self._sleep(CHORES_SECONDS)
         while True:
             with surviving(logger, "conversations"):
                 await self.sweep()
