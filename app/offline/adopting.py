@@ -33,7 +33,7 @@ ROWS_IN_MEMORY = 500
 ROOM_BYTES, ROW_BYTES = 64 << 20, 8 << 10
 """Of all lines together, and of each result beside: a small file can state long texts once for all of its rows."""
 
-UNREAD_COLUMNS = ("context", "response", "turns", "persona", "goal", "findings", "reason")
+FILE_TEXTS = ("context", "response", "turns", "persona", "goal", "findings", "reason")
 """Columns of texts, which stay where they are."""
 
 
@@ -115,9 +115,7 @@ def choose_columns(files: FrameFiles) -> list[str]:
     """What is read: all columns of results but the texts."""
     known = {one.name for one in RESULT_COLUMNS}
     return sorted(
-        name
-        for name in files.columns
-        if name in known or (name.partition(".")[0] not in UNREAD_COLUMNS and "." in name)
+        name for name in files.columns if name in known or (name.partition(".")[0] not in FILE_TEXTS and "." in name)
     )
 
 

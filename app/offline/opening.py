@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from saiten_server.core.errors import InvalidRequest, SaitenError
-from saiten_server.offline.adopting import UNREAD_COLUMNS, limit_memory, write
+from saiten_server.offline.adopting import FILE_TEXTS, limit_memory, write
 from saiten_server.offline.opened_files import FramePart, find_statistics, gather_files, is_text, list_parts, named
 
 KEY_COLUMN = "key"
@@ -98,7 +98,7 @@ def read_part_texts(
     names = [
         one.name
         for one in part.schema
-        if one.name.partition(".")[0] in UNREAD_COLUMNS and one.name in part.leaves and is_text(one.type)
+        if one.name.partition(".")[0] in FILE_TEXTS and one.name in part.leaves and is_text(one.type)
     ]
     with pq.ParquetFile(part.open(), metadata=part.footer, pre_buffer=False) as file:
         for group in range(part.footer.num_row_groups):

@@ -110,25 +110,24 @@ def test_other_signatures_and_values_off_their_scale_are_refused(tmp_path: Path)
     )
     with pytest.raises(SignatureMismatch):
         gate_files(ask(), second, first, RUBRICS, None)
-    table = make_table(rows, rubric_of("responses"))
-    place = table.schema.get_field_index("mean.overall")
-    values = table.column("mean.overall").to_pylist()
-    values[25] = 9.0
-    path = tmp_path / "c.parquet"
-    pq.write_table(table.set_column(place, "mean.overall", [values]), path, row_group_size=10)
+    path = write_with(9.0, "mean.overall", make_table(rows, rubric_of("responses")), tmp_path / "c.parquet")
     with pytest.raises(InvalidRequest, match=r"c\.parquet, row group 2: .*overall"):
-        gate_files(ask(), open_files(str(path)), first, RUBRICS, None)
+        gate_files(ask(), open_files(path), first, RUBRICS, None)
 
 
 def test_a_blend_whose_square_is_infinite_is_refused(tmp_path: Path) -> None:
     table = make_table(make_rows("blended", 40), rubric_of("blended"))
-    place = table.schema.get_field_index("blended.relevance")
-    values = table.column("blended.relevance").to_pylist()
-    values[25] = 1e300
-    path = tmp_path / "d.parquet"
-    pq.write_table(table.set_column(place, "blended.relevance", [values]), path, row_group_size=10)
+    path = write_with(1e300, "blended.relevance", table, tmp_path / "d.parquet")
     with pytest.raises(InvalidRequest, match=r"d\.parquet, row group 2: 'relevance' is not a number within"):
-        summarize_files(open_files(str(path)), RUBRICS, None)
+        summarize_files(open_files(path), RUBRICS, None)
+
+
+def write_with(value: float, column: str, table: Any, path: Path) -> str:
+    """Writes the Arrow table, in row groups of ten, with this value in row 25; returns where."""
+    values = table.column(column).to_pylist()
+    values[25] = value
+    pq.write_table(table.set_column(table.schema.get_field_index(column), column, [values]), path, row_group_size=10)
+    return str(path)
 
 
 def sign(row: ScoredRow, signature: str) -> Any:
