@@ -162,12 +162,12 @@ async def test_means_weigh_each_conversation_by_the_inverse_of_its_probability(q
 
 async def test_the_run_of_a_window_is_weighed_likewise(quick: MonitorBench) -> None:
     monitor = await quick.make(rate=0.5, strata=[{"filter": {"feedback": "down"}, "rate": 1.0}])
-    quick.live.close(*(make_live(f"c-{number}") for number in range(60)))
+    quick.live.close(*(make_live(f"c-{number}") for number in range(40)))
     # An attribute that is called so is no probability.
     quick.live.close(make_live("down", attributes={"feedback": "down", "monitor": "", "probability": "0.001"}))
     await quick.work.do_round()
     sampled = [one for one in await results(quick, monitor.id) if one.outcome == "sampled"]
-    assert 6 <= len(sampled) < 61
+    assert 6 <= len(sampled) < 41
     await quick.score({one.conversation: 2.0 if one.conversation == "down" else 8.0 for one in sampled})
     await quick.work.do_round()
     (window,) = await windows_of(quick, monitor.id)
