@@ -58,13 +58,15 @@ class MonitorService:
     new_id: Callable[[str], str]
     has_price: Callable[[str, JudgeOptions], bool]
     """Whether the price of judging by a rubric is known."""
+    new_salt: Callable[[], str] = secrets.token_hex
+    """Decides who is sampled. Those who send conversations may not know it."""
 
     async def make(self, project: str, options: MonitorOptions, *, api_key: str | None = None) -> Monitor:
         """Makes a monitor; `api_key` is the id of the key that pays for its runs."""
         now = self.now()
         pinned = self._pin(options)
         monitor = Monitor(id=self.new_id("mo_"), version=1, created_at=now, updated_at=now, options=pinned)
-        made = StoredMonitor(monitor, project, secrets.token_hex(32), epoch=1, api_key=api_key)
+        made = StoredMonitor(monitor, project, self.new_salt(), epoch=1, api_key=api_key)
         await self.store.create(made)
         await self._set_rules(project)
         return await self.show(project, monitor.id)

@@ -140,6 +140,7 @@ class MonitorBench:
             intake=cast(TraceIntake, self.live),
             now=self.clock,
             has_price=lambda rubric, judge: judge.model != "unpriced",
+            new_salt=lambda: "salt",  # the same conversations are sampled in every run of a test
             **shared,
         )
         self.work = MonitorWork(
