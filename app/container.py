@@ -17,14 +17,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
 from saiten.core.plain_text import printable
-from saiten_server.comparison.baselines import BaselineStore
 from saiten_server.comparison.judge_checks.service import AnchorCheck, AnchorStore
-from saiten_server.comparison.kept_gates import GateArchive, GateStore
 from saiten_server.comparison.links.service import LinkService
 from saiten_server.comparison.links.store import LinkStore
 from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences import SequenceService, SequenceStore
 from saiten_server.comparison.service import ComparisonService
+from saiten_server.comparison.store import BaselineStore, GateArchive, GateStore
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.erasure.service import Retention
 from saiten_server.erasure.store import TextStore

@@ -24,8 +24,7 @@ import numpy as np
 
 from saiten_server.stats.active_choice import PairStanding, SystemNumbers, allocate, plan_round, take_stock
 from saiten_server.stats.corrected_ranks import correct_ranks
-from saiten_server.stats.pair_shares import estimate_share
-from saiten_server.stats.rank_sets import RankSets, rank_systems, share_preferred
+from saiten_server.stats.rank_sets import RankSets, estimate_share, rank_systems, share_preferred
 from saiten_server.stats.resampling import find_quantile
 from saiten_server.stats.sequences import spend
 from saiten_server.stats.shown_pairs import ShownPairs

@@ -411,7 +411,7 @@ def show_table(
     table = make_table(name, observations, aspect=aspect, match=getattr(request, "match", None))
     print_table(table, form)
     if plot is not None:
-        from saiten_server.analyses.charts.tables import draw_table
+        from saiten_server.analyses.charts.reports import draw_table
 
         for note in draw_table(table, plot):
             click.echo(f"saiten: {printable(note)}", err=True)

@@ -19,17 +19,16 @@ from saiten_server.analyses.requests import (
     JudgesRequest,
     WinRatesRequest,
 )
-from saiten_server.comparison.baselines import BaselineStore
 from saiten_server.comparison.disagreements import Disagreements, find_disagreements
 from saiten_server.comparison.given_runs import ROLES, GivenResults, RunSource, batch_of
 from saiten_server.comparison.judge_checks.service import AnchorCheck
 from saiten_server.comparison.judge_checks.values import JudgeCheck, JudgeCheckRequest
-from saiten_server.comparison.kept_gates import GateArchive
 from saiten_server.comparison.links.service import LinkService, use_link
 from saiten_server.comparison.links.values import RunRole, StoredLink
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
 from saiten_server.comparison.runs import RunReader, best_of, find_batch
 from saiten_server.comparison.sequences import SequenceService
+from saiten_server.comparison.store import BaselineStore, GateArchive
 from saiten_server.comparison.values import (
     ComparedRun,
     Comparison,

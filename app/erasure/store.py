@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from saiten_server.comparison.kept_gates import GateStore
+from saiten_server.comparison.store import GateStore
 from saiten_server.core import redaction
 from saiten_server.core.access import DEFAULT_POLICY, ProjectPolicy, TextKeeping
 from saiten_server.core.batch import ENDED_STATUSES, EXPIRED

@@ -14,8 +14,16 @@ from saiten_server.core.errors import MOST_FAULTS, RubricRequired
 from saiten_server.core.evaluation import texts_of
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, clip, fields_of, name_line, suggest, validate
-from saiten_server.platform.line_cutter import LineCutter, LineTooLong
-from saiten_server.runs.streamed_json import Element, IsAList, Member, ReceivedText, ValueTooLarge, read_object
+from saiten_server.runs.streamed_json import (
+    Element,
+    IsAList,
+    LineCutter,
+    LineTooLong,
+    Member,
+    ReceivedText,
+    ValueTooLarge,
+    read_object,
+)
 
 ITEMS = "items"
 

@@ -9,6 +9,8 @@ Systems that no one connects, directly or through others, are not compared. Wher
 of them (a system that never wins is such a group), how much better it is has no finite estimate: strengths are given
 within each group, and pairs between groups are tested by the signs of their clusters' sums, which needs no estimate.
 Ties connect systems only where they have a bound (`without_loose_ties`).
+
+The share of looks in which a system is preferred (`estimate_share`) needs no model of strengths.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_com
 from scipy.special import expit, stdtr
 
 from saiten_server.stats.observations import Floats, Integers, Mask
+from saiten_server.stats.resampling import IntervalEstimate, add_up, estimate_rate
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
 from saiten_server.stats.strengths import Strengths, Ties, estimate_strengths
 
@@ -260,3 +263,28 @@ def share_preferred(strengths: Sequence[float], tie: float | None, ties: Ties = 
         return float(expit(odds - even) + expit(odds + even)) / 2
     up, down = float(np.exp(odds / 2)), float(np.exp(-odds / 2))
     return (up + even / 2) / (up + down + even)
+
+
+HALF = 0.5
+
+
+def estimate_share(pairs: ShownPairs, system: int, *, alpha: float = 0.05) -> IntervalEstimate:
+    """The share of looks at two systems in which `system` is preferred, and its interval over clusters; there is at
+    least one look. Where it was shown first in some looks and second in others, either half weighs the same, so that
+    what the order does cancels out. No interval with fewer than FEWEST_CLUSTERS clusters."""
+    ahead = pairs.first == system
+    score = np.where(pairs.choice == TIE, HALF, (pairs.choice == FIRST) == ahead)
+    weight = weigh_orders(ahead)
+    sums, counts = add_up(score * weight, pairs.cluster)[0], add_up(weight, pairs.cluster)[0]
+    found = estimate_rate(sums, counts, bounds=(0.0, 1.0), alpha=alpha)
+    if found.clusters < FEWEST_CLUSTERS:
+        return IntervalEstimate(found.mean, None, found.clusters, found.reason)
+    return found
+
+
+def weigh_orders(ahead: Mask) -> np.ndarray:
+    """Weights with which both orders weigh the same, shape (n,); with a mean of 1."""
+    first = int(ahead.sum())
+    if not 0 < first < len(ahead):
+        return np.ones(len(ahead))
+    return np.where(ahead, len(ahead) / 2 / first, len(ahead) / 2 / (len(ahead) - first))

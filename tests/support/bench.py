@@ -6,14 +6,13 @@ from itertools import count
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from saiten_server.comparison.baselines import BaselineStore
 from saiten_server.comparison.judge_checks.service import AnchorCheck, AnchorStore
-from saiten_server.comparison.kept_gates import GateArchive, GateStore
 from saiten_server.comparison.links.service import LinkService
 from saiten_server.comparison.links.store import LinkStore
 from saiten_server.comparison.runs import RunReader
 from saiten_server.comparison.sequences import SequenceService, SequenceStore
 from saiten_server.comparison.service import ComparisonService
+from saiten_server.comparison.store import BaselineStore, GateArchive, GateStore
 from saiten_server.core.rubric import Rubric
 from saiten_server.governance.store import AuditLog
 from saiten_server.providers.call_cache import CachedCalls

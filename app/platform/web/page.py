@@ -44,8 +44,16 @@ from saiten_server.platform.web import problems
 from saiten_server.platform.web.admission import INVITED_COOKIE, SESSION_COOKIE, Authenticator, cookie_of, credential_of
 from saiten_server.platform.web.body import SMALL_BYTES, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, may_write
-from saiten_server.platform.web.language import LANGUAGE_COOKIE, lang_of, language_of, mark, pick, query, speech_in
-from saiten_server.platform.web.languages import LANGUAGES
+from saiten_server.platform.web.language import (
+    LANGUAGE_COOKIE,
+    LANGUAGES,
+    lang_of,
+    language_of,
+    mark,
+    pick,
+    query,
+    speech_in,
+)
 from saiten_server.platform.web.problems import ExtraHeaders, RequestRefused, clip, faults_of, find_status, headers_of
 
 POLICY = (

@@ -19,7 +19,7 @@ from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, describe_fault
-from saiten_server.platform.web.languages import negotiate
+from saiten_server.platform.web.language import negotiate
 
 logger = logging.getLogger("saiten.web")
 

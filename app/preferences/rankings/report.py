@@ -24,11 +24,11 @@ from saiten_server.preferences.rankings.values import (
 )
 from saiten_server.stats.corrected_ranks import correct_ranks, split_by_rater
 from saiten_server.stats.observations import NO_RATER, Floats, count_keys
-from saiten_server.stats.pair_shares import estimate_share
 from saiten_server.stats.rank_sets import (
     FEWEST_CLUSTERS,
     RankSets,
     compare_orders,
+    estimate_share,
     list_resolved,
     rank_systems,
     share_preferred,

@@ -20,7 +20,7 @@ from saiten_server.explorer.pages.exploration import (
     read_exploration,
     translate_query,
 )
-from saiten_server.explorer.pages.items import MOST_LINE_VALUES, cell_of, list_item_columns, show_columns
+from saiten_server.explorer.pages.explore import MOST_LINE_VALUES, cell_of, list_item_columns, show_columns
 from saiten_server.runs.result import CaseQuery, ResultQuery
 from tests.support.cases import in_turn
 from tests.support.elements import Page

@@ -19,7 +19,7 @@ from saiten_server.core.sentences import tell_sentence as tell_one
 from saiten_server.core.speech import Misuse, Register
 from saiten_server.core.validation import InvalidDocument, name_line
 from saiten_server.platform.settings import find_unknown, read_settings
-from saiten_server.platform.web.languages import LANGUAGES, negotiate
+from saiten_server.platform.web.language import LANGUAGES, negotiate
 from saiten_server.platform.web.problems import PROBLEM_CODES, RequestRefused, answer_error, title_of
 from saiten_server.scoring.rubrics.files import check_rubric
 from saiten_server.stats.agreement import measure_agreement

@@ -2,8 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from saiten_server.platform.web.language import LocaleFormats, pick
-from saiten_server.platform.web.languages import negotiate
+from saiten_server.platform.web.language import LocaleFormats, negotiate, pick
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 
 

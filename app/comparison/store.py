@@ -1,33 +1,84 @@
-"""Kept verdicts of gates, for CI and the explorer to say the same; they are erased with either of their batches."""
+"""What is kept of comparisons: pinned baselines, and verdicts of gates, for CI and the explorer to say the same.
+
+A baseline is erased with its batch, and a verdict with either of its batches.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import ColumnElement, delete, insert, literal, select, tuple_
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten.core.messages import Message
 from saiten_server.comparison.given_runs import batch_of
 from saiten_server.comparison.requests import GateRequest
 from saiten_server.comparison.values import GateReport
-from saiten_server.core.errors import NotFound
+from saiten_server.core.batch import Baseline
+from saiten_server.core.errors import InvalidRequest, NotFound
+from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.sizes import ROW_BYTES, count_bytes
-from saiten_server.platform.sql.tables import Instant, batches, can_store, equals
-from saiten_server.platform.sql.tables import gates as table
+from saiten_server.platform.sql.tables import Instant, baselines, batches, can_store, equals, gates
 from saiten_server.runs.quota import StorageQuota
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.rows import RECEIVING
 from saiten_server.scoring.store import STORED
 
-gate = table.c
+pinned = baselines.c
+
+MOST_BASELINES = 1000
+"""Of a project."""
+
+
+class BaselineStore:
+    """Baselines by project and name. Raises the `Store…` errors of `saiten_server.core.errors`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def keep(self, project: str, baseline: Baseline) -> None:
+        """Stores it in the place of the name's earlier one. Raises NotFound if its batch is gone, and InvalidRequest
+        beyond `MOST_BASELINES`."""
+        key = digest(baseline.name)
+        mine = (batches.c.id == baseline.batch, batches.c.project == project, batches.c.status != RECEIVING)
+        row = {
+            "project": project,
+            "key": key,
+            "name": baseline.name,
+            "batch_id": baseline.batch,
+            "pinned_at": baseline.pinned_at,
+        }
+        async with db.change(self._engine) as connection:
+            held = select(batches.c.id).where(*mine).with_for_update(key_share=True, read=True)
+            if not (await connection.execute(held)).all():
+                raise NotFound(Message("baseline-batch-erased"))
+            others = select(func.count()).select_from(baselines).where(pinned.project == project, pinned.key != key)
+            if (await connection.execute(others)).scalar_one() >= MOST_BASELINES:
+                raise InvalidRequest(Message("baselines-most", most=MOST_BASELINES))
+            await connection.execute(db.insert_or_replace(connection, baselines), row)
+
+    async def remove(self, project: str, name: str) -> bool:
+        """Unpins the name's baseline; returns whether there was one."""
+        mine = equals(pinned.project, project), pinned.key == digest(name)
+        return bool(await db.execute(self._engine, delete(baselines).where(*mine)))
+
+    async def list(self, project: str, names: Collection[str] | None = None) -> Sequence[Baseline]:
+        """The project's baselines in the order of their names; of these names only, if given."""
+        query = select(pinned.name, pinned.batch_id, pinned.pinned_at).where(equals(pinned.project, project))
+        if names is not None:
+            query = query.where(pinned.key.in_(sorted(map(digest, names))))
+        rows = await db.fetch(self._engine, query.order_by(pinned.name))
+        return [Baseline(name=row.name, batch=row.batch_id, pinned_at=row.pinned_at) for row in rows]
+
+
+gate = gates.c
 
 
 class GateStore:
@@ -57,7 +108,7 @@ class GateStore:
             held = select(batches.c.id).where(*mine).order_by(batches.c.id).with_for_update(key_share=True, read=True)
             if len((await connection.execute(held)).all()) < len(ids):
                 raise NotFound(Message("gate-batch-erased"))
-            await connection.execute(insert(table), row)
+            await connection.execute(insert(gates), row)
 
     async def find(self, project: str, gate_id: str) -> GateReport | None:
         """The verdict; None where the project has none of that id."""
@@ -67,7 +118,7 @@ class GateStore:
 
     async def erase_marked(self, project: str, marked: Sequence[ColumnElement[bool]]) -> int:
         """Removes those whose metadata fit these conditions; returns how many."""
-        return int(await db.execute(self._engine, delete(table).where(equals(gate.project, project), *marked)))
+        return int(await db.execute(self._engine, delete(gates).where(equals(gate.project, project), *marked)))
 
     async def list(
         self,
