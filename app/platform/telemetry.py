@@ -187,6 +187,7 @@ class Telemetry:
             self._gates[verdict,]
         for verdict in CHECKS:
             self._checks[verdict,]
+        self.conversations({})
 
     @staticmethod
     def _count(registry: CollectorRegistry, name: str, about: str, *labels: str) -> Series[Counter]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from operator import add
@@ -22,7 +22,7 @@ from saiten_server.core.speech import PolitenessLevel, Register, Sign, combine_s
 from saiten_server.text.fact_patterns import Exemptions, quote, words_for
 from saiten_server.text.facts import FactBook, fault
 from saiten_server.text.japanese import JapaneseRegister
-from saiten_server.text.korean import read_korean_level, read_korean_signs
+from saiten_server.text.korean import read_korean_level, read_sentence
 from saiten_server.text.passages import SENTENCE_END, Sentence, as_seen, open_passage, split_sentences
 from saiten_server.text.scripts import HAN, HANGUL, KANA, LATIN_WORD, name_language, read_scripts
 
@@ -210,12 +210,13 @@ class FaultSearch:
         if self.words.about_register.search(whole):
             self.habits.pop(speaker)
             return
-        text = self.without_formulas(whole)
+        own = self.without_formulas(whole)
+        text = join_sentences(own)
         if sum(map(str.isalpha, text)) < FEWEST_REGISTER_LETTERS or self.words.composition.search(
             " ".join(self.asked[-1:])
         ):
             return
-        register, span = self.read_register(text, habits.register.usual)
+        register, span = self.read_register(own, habits.register.usual)
         if register is not Register.NONE:
             before = habits.register.take(register, number)
             if before is not None:
@@ -240,10 +241,10 @@ class FaultSearch:
             detail = Message(name, said=quote(text), **self.name_turn(before))
             yield fault(number, "politeness", "register-mix", detail)
 
-    def read_register(self, text: str, usual: object) -> tuple[Register, str]:
-        """The register of a turn's own text and the sentence that shows it. Both registers in a turn are decided by the
+    def read_register(self, own: list[Sentence], usual: object) -> tuple[Register, str]:
+        """The register of a turn's own sentences and the one that shows it. Both registers in a turn are decided by the
         last sentence, and weak signs alone tell only where they address somebody: すごい！ is no departure."""
-        sentences = [(sentence.text, frozenset(self.read_signs(sentence))) for sentence in own_sentences(text)]
+        sentences = [(sentence.text, frozenset(self.read_signs(sentence))) for sentence in own]
         signs = frozenset(sign for _, found in sentences for sign in found)
         register = combine_signs(signs)
         if register is Register.MIXED:
@@ -273,13 +274,14 @@ class FaultSearch:
 
     def read_signs(self, sentence: Sentence) -> Iterator[Sign]:
         """The signs of one sentence."""
-        text = sentence.text + ("？" if sentence.asks else "……" if sentence.trails_off else "。")
-        return japanese_register().read_signs(text) if self.language == "ja" else read_korean_signs(text)
+        if self.language == "ko":
+            return read_sentence(sentence.text)
+        own = unicodedata.normalize("NFKC", sentence.text)
+        return japanese_register().read_sentence(Sentence(own, sentence.trails_off, sentence.asks))
 
-    def without_formulas(self, text: str) -> str:
+    def without_formulas(self, text: str) -> list[Sentence]:
         """The turn's own sentences but greetings, thanks and the like, which any register says."""
-        kept = [sentence for sentence in own_sentences(text) if not self.words.is_formula(sentence.text)]
-        return "".join(s.text + ("？" if s.asks else "……" if s.trails_off else "。") for s in kept)
+        return [sentence for sentence in own_sentences(text) if not self.words.is_formula(sentence.text)]
 
     # Repetition
 
@@ -328,6 +330,11 @@ class FaultSearch:
 def other_level(usual: object) -> PolitenessLevel:
     """The level that a speaker of the level `usual` does not keep to."""
     return PolitenessLevel.INFORMAL if usual is PolitenessLevel.FORMAL else PolitenessLevel.FORMAL
+
+
+def join_sentences(sentences: Iterable[Sentence]) -> str:
+    """A text of these sentences."""
+    return "".join(s.text + ("？" if s.asks else "……" if s.trails_off else "。") for s in sentences)
 
 
 def own_sentences(text: str) -> list[Sentence]:

@@ -373,7 +373,7 @@ class JapaneseRegister:
         """The signs of the sentences at a text's beginning (`open_passage`)."""
         normal = unicodedata.normalize("NFKC", cut_mark_runs(open_passage(text)))
         sentences = split_sentences(WITHIN_TITLE.sub("", normal), STAND_IN)
-        return chain.from_iterable(map(self._signs, sentences))
+        return chain.from_iterable(map(self.read_sentence, sentences))
 
     def find_misuse(self, text: str) -> Misuse | None:
         """The first clear misuse of an honorific or humble verb at the beginning of a text."""
@@ -384,8 +384,9 @@ class JapaneseRegister:
                     return found
         return None
 
-    def _signs(self, sentence: Sentence) -> Iterator[Sign]:
-        """The signs of a sentence: from its last clause, and from any clause before a comma that could stand alone."""
+    def read_sentence(self, sentence: Sentence) -> Iterator[Sign]:
+        """The signs of a sentence in NFKC: from its last clause, and from any clause before a comma that could stand
+        alone."""
         text = SPACES.sub("、", trim(sentence.text[-REACH:]))[-TAIL:]
         text = IN_KATAKANA.sub(lambda match: match[0].translate(TO_HIRAGANA), text)
         if not text:
