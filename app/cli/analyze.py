@@ -360,6 +360,7 @@ def analyse_file(path: str, form: str | None, request: AnalysisRequest) -> tuple
 def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) -> tuple[AnalysisRequest, Observations]:
     """The judge's values in files of results, and the request as it is of these; raises InvalidItems for an analysis
     of what people said."""
+    from saiten.core.plain_text import printable
     from saiten_server.analyses.requests import HierarchyRequest, WinRatesRequest
     from saiten_server.offline.opened_files import open_files
     from saiten_server.offline.runs import choose_rubric, observe_files
@@ -372,7 +373,12 @@ def observe_results(path: str, request: AnalysisRequest, rubrics: RubricSource) 
     files = open_files(path)
     rubric = choose_rubric(files, rubrics, request.rubric)
     asked = request.model_copy(update={"values": "scores", "rubric": rubric.name})
-    return asked, observe_files(files, rubric, request.aspects)
+    observed, differing = observe_files(files, rubric, request.aspects)
+    if differing:
+        pieces = printable(", ".join(differing))
+        told = tell("results of different signatures are compared; they differ in {pieces}", pieces=pieces)
+        click.echo(f"saiten: {told}", err=True)
+    return asked, observed
 
 
 def observe(

@@ -6,7 +6,7 @@ parameters, path, encoder, similarity baseline, weight, samples) and nothing els
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from saiten.core.wording import read_signature
@@ -42,6 +42,14 @@ def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
     left, right = read_signature(one), read_signature(other)
     pairs = {key: (left.get(key, NONE), right.get(key, NONE)) for key in dict.fromkeys([*left, *right])}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def find_differing(signatures: Iterable[str]) -> tuple[str, ...]:
+    """The comparable pieces that are not the same in all of the lines, in their order."""
+    first, *rest = map(read_comparable, signatures)
+    return tuple(
+        dict.fromkeys(piece for other in rest for piece in [*first, *other] if first.get(piece) != other.get(piece))
+    )
 
 
 def plain_piece(value: str) -> str:

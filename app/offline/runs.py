@@ -19,6 +19,7 @@ from saiten_server.core.batch import Batch, Counts
 from saiten_server.core.errors import InvalidRequest, UnknownAspect
 from saiten_server.core.evaluation import RESULT_STATUSES, JudgeOptions
 from saiten_server.core.rubric import Rubric
+from saiten_server.core.signature import find_differing
 from saiten_server.core.validation import InvalidDocument, clip
 from saiten_server.offline.frame_reading import FileRun, read_run
 from saiten_server.offline.opened_files import FrameFiles
@@ -117,21 +118,25 @@ def gate_files(
     return judge_runs(request, runs["candidate"], runs.get("baseline"))
 
 
-def observe_files(files: FrameFiles, rubric: Rubric, aspects: Sequence[str] | None = None) -> Observations:
-    """The judge's ratings in the files, each system's by the metadata of its rows, of the aspects that are named.
-    Raises UnknownAspect for one that the rubric does not have."""
+def observe_files(
+    files: FrameFiles, rubric: Rubric, aspects: Sequence[str] | None = None
+) -> tuple[Observations, tuple[str, ...]]:
+    """The judge's ratings in the files, each system's by the metadata of its rows, of the aspects that are named, and
+    the pieces of the signature in which results differ. Raises UnknownAspect for an aspect that the rubric does not
+    have."""
     known = [one.id for one in rubric.aspects]
     for number, name in enumerate(aspects or ()):
         if name not in known:
             raise UnknownAspect(Message("aspect-unrated-here", name=repr(clip(name))), pointer=f"/aspects/{number}")
-    frame = read_checked(files, rubric).frame
+    run = read_checked(files, rubric)
+    frame = run.frame
     item = number_first(frame.items)
     clusters = frame.clusters
     dialogue = np.full(len(frame), NO_DIALOGUE, dtype=np.int64)
     dialogue[clusters != 0] = number_first(clusters[clusters != 0])
     names = sorted({label.system or "" for label in frame.labels})
     system = np.array([names.index(label.system or "") for label in frame.labels], dtype=np.int64)[frame.label]
-    return Observations(
+    observed = Observations(
         systems=tuple(names),
         items=("",) * (int(item.max(initial=-1)) + 1),  # no analysis of files names one
         raters=(),
@@ -143,3 +148,4 @@ def observe_files(files: FrameFiles, rubric: Rubric, aspects: Sequence[str] | No
         dialogue=dialogue if (clusters != 0).any() else None,
         sampled=frame.probability if (frame.probability < 1).any() else None,
     )
+    return observed, find_differing(run.signatures)

@@ -138,12 +138,13 @@ def sign(row: ScoredRow, signature: str) -> Any:
 def test_systems_in_files_are_analysed_by_their_items(tmp_path: Path) -> None:
     for number, system in enumerate(("甲", "乙")):
         rows = [
-            row._replace(key=f"{system}{row.key}", record=name_system(row, system))
+            change(row, metadata={"system": system})
             for row in make_rows("clusters", 40, seed=number, drop=number)
             if row.record is not None
         ]
         store(rows, "clusters", tmp_path / f"system-{number}", files=1)
-    observed = observe_files(open_files(str(tmp_path)), rubric_of("clusters"), ["overall"])
+    observed, differing = observe_files(open_files(str(tmp_path)), rubric_of("clusters"), ["overall"])
+    assert differing == ()
     assert (observed.systems, len(observed.items), [*observed.scores]) == (("乙", "甲"), len(rows), ["overall"])
     report = rate_wins(observed)
     assert (report.contexts, report.clusters is not None) == (len(rows), True)
@@ -153,10 +154,12 @@ def test_systems_in_files_are_analysed_by_their_items(tmp_path: Path) -> None:
         observe_files(open_files(str(tmp_path)), rubric_of("clusters"), ["overal"])
 
 
-def name_system(row: ScoredRow, system: str) -> Any:
+def change(row: ScoredRow, **update: Any) -> ScoredRow:
+    """The row as another one, with these values of the evaluation."""
     record = row.record
-    evaluation = record.evaluation.model_copy(update={"metadata": {"system": system}})  # type: ignore[union-attr]
-    return record.model_copy(update={"evaluation": evaluation})  # type: ignore[union-attr]
+    evaluation = record.evaluation.model_copy(update=update)  # type: ignore[union-attr]
+    changed = record.model_copy(update={"evaluation": evaluation})  # type: ignore[union-attr]
+    return row._replace(key=f"{update}{row.key}", record=changed)
 
 
 def test_the_command_sums_files_up_and_analyses_what_a_judge_said(tmp_path: Path) -> None:
@@ -170,6 +173,11 @@ def test_the_command_sums_files_up_and_analyses_what_a_judge_said(tmp_path: Path
     assert (summary["rubric"], summary["counts"]["total"]) == ("ja-conversation", 40)
     wins = runner.invoke(analyze, ["win-rates", str(tmp_path / "run"), "--json"])
     assert json.loads(wins.output)["systems"] == ["", "甲"]
+    assert wins.stderr == ""
+    others = [change(row, signature="judge:openai") for row in make_rows("conversations", 40) if row.record is not None]
+    store(others, "conversations", tmp_path / "run" / "others", files=1)
+    wins = runner.invoke(analyze, ["win-rates", str(tmp_path / "run"), "--json"])
+    assert "differ in rubric, digest, judge, model" in wins.stderr
     for name, words in (("none", "there are no Parquet files of results"), ("x.ndjson", "it cannot be read")):
         (tmp_path / "x.ndjson").write_text("{}\n")
         refused = runner.invoke(analyze, ["summary", str(tmp_path / name)])
