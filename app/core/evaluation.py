@@ -215,7 +215,6 @@ def texts_of(context: tuple[Utterance, ...], responses: Iterable[str]) -> Iterat
     yield from responses
 
 
-MOST_SCORED_TURNS = 200
 TURN_RUBRIC = "the rubric by which each system turn is scored as a response, with the turns before it as context"
 
 
@@ -686,12 +685,11 @@ class Evaluation(Value):
     )
 
     @property
-    def by_path(self) -> dict[Path, PathResult]:
-        """The results by language path, the source path first."""
+    def by_path(self) -> dict[Path, PathResult | Evaluation]:
+        """The results by language path, the source path first; of one path the evaluation is the result."""
         if self.paths is not None:
             return {"source": self.paths.source, "english": self.paths.english}
-        path: Path = "english" if self.path == "english" else "source"
-        return {path: PathResult.model_construct(**{name: getattr(self, name) for name in PathResult.model_fields})}
+        return {"english" if self.path == "english" else "source": self}
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -111,8 +111,8 @@ def blend_evaluation(evaluation: Evaluation, means: Means, names: tuple[str, ...
 
 
 def blend_path(
-    result: PathResult, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]
-) -> tuple[PathResult, dict[str, str]]:
+    result: PathResult | Evaluation, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]
+) -> tuple[PathResult | Evaluation, dict[str, str]]:
     """One path's result with b̄ and the pieces of its signature; both unchanged if it has no similarity."""
     relevance = result.relevance
     if relevance is None or relevance.score is None or baseline is None:
