@@ -304,10 +304,6 @@ class GivenSide(Value):
         return Conversation.model_construct(turns=self.turns or (), persona=persona, goal=goal)
 
 
-PairPath = Literal["source", "english"]
-"""The language in which two are compared: their own, or English."""
-
-
 class PreferenceRequest(Value):
     """Two responses to one context, or two conversations with one goal or opening."""
 
@@ -321,7 +317,7 @@ class PreferenceRequest(Value):
     persona: Persona | None = Field(default=None, description="what the system is to be in both conversations")
     goal: Text | None = Field(default=None, description="what both conversations are to achieve")
     # Excluded at its default: an older Saiten, as during an upgrade, would refuse what it does not know.
-    path: PairPath = Field(
+    path: Path = Field(
         default="source",
         exclude_if=lambda path: path == "source",
         description="the language that is judged: the texts' own, or their translation into English",

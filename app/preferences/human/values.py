@@ -11,17 +11,13 @@ from pydantic import BaseModel, Field, model_validator
 
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
-from saiten_server.core.batch import ItemId
 from saiten_server.core.conversation import Turns, find_role_fault
 from saiten_server.core.dialogue import Context, Limits, MetadataValue, Text, Utterance
 from saiten_server.core.errors import MOST_REFUSED, InvalidLines
 from saiten_server.core.evaluation import Choice, DialogueId
 from saiten_server.core.model import Location, Value, digest, listed, refuse
 from saiten_server.core.validation import InvalidDocument, validate
-from saiten_server.ratings.values import RoundSide
-
-RaterId = ItemId
-Reason = Annotated[str, Field(max_length=2000)]
+from saiten_server.ratings.values import Comment, RaterId, RoundSide
 
 MOST_PREFERENCES = 100_000
 """Of one request."""
@@ -79,7 +75,7 @@ class HumanPreference(Value):
     shown: Annotated[tuple[Choice, ...], listed(minimum=2, maximum=2)] = Field(
         default=("first", "second"), description="the order in which the rater saw them"
     )
-    reason: Reason | None = None
+    reason: Comment | None = None
     simulated: bool = False
 
     @model_validator(mode="after")
