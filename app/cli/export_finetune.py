@@ -119,7 +119,7 @@ def command(
         raise InvalidItems(
             tell(
                 "{ratings}: no rating belongs to an item ({made})",
-                ratings=name_input(ratings),
+                ratings=name_file(ratings),
                 made=describe_left_out(made, matching),
             )
         )
@@ -168,7 +168,7 @@ def check_use(inputs: Sequence[str], outputs: Sequence[str | Path | None]) -> No
 def read_candidates(path: str, rubric: Rubric, limits: Limits) -> list[TrainingCandidate]:
     """All items of the file; raises InvalidItems that names line and field of what does not fit."""
     return read_items(
-        name_input(path),
+        name_file(path),
         read_bytes(path),
         lambda value: read_training_candidate(value, rubric, limits),
         lambda one: (one.item, one.system),
@@ -197,7 +197,7 @@ def read_training_ratings(
     path: str, rubric: Rubric, candidates: list[TrainingCandidate]
 ) -> tuple[Observations, Matching]:
     """The ratings, every one a level of its aspect, and whose they are; raises InvalidItems that names the line."""
-    name, body = name_input(path), read_bytes(path).removeprefix(MARK)
+    name, body = name_file(path), read_bytes(path).removeprefix(MARK)
     form = guess(path, body.lstrip()[:1])
     reader = ObservationReader(aspects=[aspect.id for aspect in rubric.aspects])
     try:
@@ -210,11 +210,6 @@ def read_training_ratings(
         mark = ": element " if form == "json" else ":"
         places = [f"{name}{mark}{number}: {say(what)}" for number, what in error.faults]
         raise InvalidItems(shorten_faults(places, error.total)) from None
-
-
-def name_input(path: str) -> str:
-    """What messages call the input."""
-    return name_file(path)
 
 
 def write_training_lines(path: str | Path, lines: Iterable[str]) -> None:

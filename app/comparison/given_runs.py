@@ -198,9 +198,6 @@ def batch_of(source: RunSource | None) -> str | None:
     return source if isinstance(source, str) else None
 
 
-UNTOLD = ""
-"""Stands for the signature of a rated result that has none."""
-
 MOST_CELLS = 20_000_000
 """Measures times results of a run, eight bytes each: a hundred thousand results with two hundred measures."""
 
@@ -254,7 +251,7 @@ class GivenResults:
         if result.rubric is not None:
             self._rubrics.setdefault(result.rubric.name, number)
         if result.signature is not None or result.status != "failed":
-            self._signatures[result.signature or UNTOLD] += 1
+            self._signatures[result.signature or ""] += 1
         self._named.add(False if result.item is None else True if result.position is None else result.ids_given)
         if result.findings is not None and result.system_turns is None and self._without_turns is None:
             self._without_turns = number
@@ -308,7 +305,7 @@ class GivenResults:
 
     def _list_signatures(self) -> dict[str, int]:
         """How many results have each signature. Those without one count as signed otherwise where others have one."""
-        return dict(self._signatures) if {*self._signatures} - {UNTOLD} else {}
+        return dict(self._signatures) if {*self._signatures} - {""} else {}
 
     def require_turns(self) -> None:
         """Raises InvalidRequest where rates of findings are asked for, and a conversation does not tell how many turns

@@ -155,16 +155,14 @@ def list_folded(frame: RunFrame, best: Mapping[str, float]) -> list[MeasureKey]:
     return [measure for measure in frame.values if measure[0] in FOLDED and measure[1] in best]
 
 
-KEPT = ("items", "contexts", "clusters", "probability")
-
-
 def take_responses(frame: RunFrame, best: Mapping[str, float]) -> ItemMeans:
     """The run by item where each has one response: the mean of one value is that value. Values that are loaded when
     they are looked at stay so."""
     folded = list_folded(frame, best)
     loaders = {measure: partial(frame.values.__getitem__, measure) for measure in frame.values}
     values = LoadedColumns({**loaders, **{measure: partial(fold_column, frame, measure, best) for measure in folded}})
-    made = make_frame(len(frame), values, **{name: getattr(frame, name) for name in KEPT})
+    kept = {name: getattr(frame, name) for name in ("items", "contexts", "clusters", "probability")}
+    made = make_frame(len(frame), values, **kept)
     unfolded = LoadedColumns({measure: loaders[measure] for measure in folded})
     return ItemMeans(made, np.broadcast_to(np.int64(0), len(frame)), None, unfolded)
 

@@ -24,8 +24,6 @@ from saiten_server.runs.summary import Kind
 if TYPE_CHECKING:
     from saiten_server.runs.frame import RunFrame
 
-SequenceName = Annotated[str, Field(min_length=1, max_length=256, description="the sequence's name in its project")]
-
 
 class SequenceDrop(Value):
     """A drop, or a rise of findings, that a sequence found and that is not mended. Builds fail until it is."""

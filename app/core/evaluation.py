@@ -215,7 +215,6 @@ def texts_of(context: tuple[Utterance, ...], responses: Iterable[str]) -> Iterat
     yield from responses
 
 
-MOST_SCORED_TURNS = 200
 TURN_RUBRIC = "the rubric by which each system turn is scored as a response, with the turns before it as context"
 
 
@@ -305,10 +304,6 @@ class GivenSide(Value):
         return Conversation.model_construct(turns=self.turns or (), persona=persona, goal=goal)
 
 
-PairPath = Literal["source", "english"]
-"""The language in which two are compared: their own, or English."""
-
-
 class PreferenceRequest(Value):
     """Two responses to one context, or two conversations with one goal or opening."""
 
@@ -322,7 +317,7 @@ class PreferenceRequest(Value):
     persona: Persona | None = Field(default=None, description="what the system is to be in both conversations")
     goal: Text | None = Field(default=None, description="what both conversations are to achieve")
     # Excluded at its default: an older Saiten, as during an upgrade, would refuse what it does not know.
-    path: PairPath = Field(
+    path: Path = Field(
         default="source",
         exclude_if=lambda path: path == "source",
         description="the language that is judged: the texts' own, or their translation into English",
@@ -686,12 +681,11 @@ class Evaluation(Value):
     )
 
     @property
-    def by_path(self) -> dict[Path, PathResult]:
-        """The results by language path, the source path first."""
+    def by_path(self) -> dict[Path, PathResult | Evaluation]:
+        """The results by language path, the source path first; of one path the evaluation is the result."""
         if self.paths is not None:
             return {"source": self.paths.source, "english": self.paths.english}
-        path: Path = "english" if self.path == "english" else "source"
-        return {path: PathResult.model_construct(**{name: getattr(self, name) for name in PathResult.model_fields})}
+        return {"english" if self.path == "english" else "source": self}
 
     @property
     def codes(self) -> tuple[str, ...]:

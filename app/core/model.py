@@ -67,8 +67,6 @@ def listed(maximum: int | None = None, minimum: int = 0) -> Any:
 ENCODED_CHARACTERS = 1 << 16
 """Characters of a long text that are encoded together: in a few tenths of a millisecond."""
 
-COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-"""JSON without blanks, in the characters of its texts."""
 CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -17,6 +17,9 @@ from saiten_server.core.rubric import Rubric, depends_on_runs
 __all__ = ["read_signature"]
 
 NONE = "-"
+ENGLISH_PIECES = "english."
+"""Stands before pieces of the English path where both paths were asked: the aspects are the source path's."""
+
 SAITEN = "saiten"
 """The piece with the project's version. Two runs with different ones are comparable."""
 
@@ -108,6 +111,6 @@ def describe_rubric(version: str, rubric: Rubric) -> dict[str, str]:
 
 def merge_paths(source: Mapping[str, str], english: Mapping[str, str]) -> dict[str, str]:
     """The pieces of an evaluation on both paths: the source path's, and those of the English path that differ."""
-    differing = {f"english.{key}": value for key, value in english.items() if source.get(key) != value}
-    differing.pop("english.path", None)
+    differing = {f"{ENGLISH_PIECES}{key}": value for key, value in english.items() if source.get(key) != value}
+    differing.pop(f"{ENGLISH_PIECES}path", None)
     return {**source, "path": "both", **differing}

@@ -11,6 +11,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from saiten_server.core.model import Value, listed
 
 PADDING = " \t\r\n\u3000\"',:{}[]「」"
 """Characters that a tokenizer may merge with a value: white space and the punctuation of both reply formats."""
@@ -21,13 +26,14 @@ VERDICT_WORDS = frozenset({"R", "K", "M", "T", "tie"})
 """The words of verdicts on two, which `pair_prompt` says."""
 
 
-@dataclass(frozen=True)
-class Token:
-    """A token of the reply as bytes (it may hold part of a character). `choices` are the alternative tokens, including
-    this one, each with its natural log probability."""
+class Token(Value):
+    """A token of the reply as bytes, in JSON in hexadecimal: it may hold part of a character. `choices` are the
+    alternative tokens, including this one, each with its natural log probability."""
+
+    model_config = ConfigDict(ser_json_bytes="hex", val_json_bytes="hex")
 
     text: bytes
-    choices: tuple[tuple[bytes, float], ...]
+    choices: Annotated[tuple[Annotated[tuple[bytes, float], Field(strict=False)], ...], listed()]
 
 
 @dataclass(frozen=True)

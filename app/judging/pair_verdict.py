@@ -10,11 +10,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from saiten.core.messages import Message
-from saiten.core.strict_json import StrictJSONError, read_strict_json
 from saiten_server.core.evaluation import Unrated
 from saiten_server.core.rubric import Aspect
 from saiten_server.core.sentences import in_english
-from saiten_server.judging.prompt import SCREEN, leaks
+from saiten_server.judging.prompt import leaks
 from saiten_server.judging.verdict import (
     COLON,
     LEAKED,
@@ -28,6 +27,7 @@ from saiten_server.judging.verdict import (
     match_end,
     off_scale,
     rate_nothing,
+    read_members,
     uncover,
 )
 
@@ -81,15 +81,7 @@ def read_choice(aspect: Aspect, words: WrittenWords, values: Mapping[str, int]) 
 
 def read_json_words(verdict: str, aspects: tuple[Aspect, ...], *, screen: bool) -> tuple[WrittenWords, bool]:
     """The words of a JSON object, and whether it says that a text addresses its evaluator. Raises Malformed."""
-    try:
-        members = read_strict_json(verdict)
-    except StrictJSONError as fault:
-        raise Malformed(fault.message) from None
-    if not isinstance(members, dict):
-        raise Malformed(Message("verdict-not-object"))
-    addressed = members.pop(SCREEN, None) if screen else False
-    if not isinstance(addressed, bool):
-        raise Malformed(Message("verdict-screen-not-boolean", name=SCREEN))
+    members, addressed = read_members(verdict, screen=screen)
     if set(members) - {aspect.id for aspect in aspects}:
         raise Malformed(Message("verdict-member-unknown"))
     if not all(isinstance(word, str) for word in members.values()):

@@ -114,15 +114,7 @@ def read_json_verdict(
     Malformed. The text must be a single JSON object. Repeated or unknown members, and anything but an integer in the
     place of a rating, are refused."""
     # Numbers stay as they are spelled, so that `-0` is not read as the level 0.
-    try:
-        members = read_strict_json(reply, parse_int=Number)
-    except StrictJSONError as fault:
-        raise Malformed(fault.message) from None
-    if not isinstance(members, dict):
-        raise Malformed(Message("verdict-not-object"))
-    addressed = members.pop(SCREEN, None) if screen else False
-    if not isinstance(addressed, bool):
-        raise Malformed(Message("verdict-screen-not-boolean", name=SCREEN))
+    members, addressed = read_members(reply, screen=screen, parse_int=Number)
     listed = take_faults(members) if kinds else ()
     known = {aspect.id for aspect in aspects}
     if set(members) - known:
@@ -142,6 +134,21 @@ def read_json_verdict(
     spans = {name: places.get((name, "rating") if explain else (name,), (0, 0)) for name in numbers}
     reading = replace(assess(aspects, numbers, spans, reasons, named=named, turns=turns or ()), addressed=addressed)
     return replace(reading, faults=assign_faults(listed, reading, turns or (), kinds)) if kinds else reading
+
+
+def read_members(verdict: str, *, screen: bool, **options: Any) -> tuple[dict[str, Any], bool]:
+    """The members of a JSON object, and whether it says that a text addresses its evaluator. `options` are those of
+    `read_strict_json`. Raises Malformed."""
+    try:
+        members = read_strict_json(verdict, **options)
+    except StrictJSONError as fault:
+        raise Malformed(fault.message) from None
+    if not isinstance(members, dict):
+        raise Malformed(Message("verdict-not-object"))
+    addressed = members.pop(SCREEN, None) if screen else False
+    if not isinstance(addressed, bool):
+        raise Malformed(Message("verdict-screen-not-boolean", name=SCREEN))
+    return members, addressed
 
 
 FAULT_MEMBERS = {"turn", "reason", "kind", "aspects"}

@@ -32,9 +32,6 @@ Span = Literal["hour", "day"]
 AlarmState = Literal["ok", "alarm", "not-enough"]
 
 SYSTEM_ATTRIBUTE, BUILD_ATTRIBUTE = "service.name", "service.version"
-FAULTY = "faulty_turns"
-"""The measure of system turns that the judge or a rule finds at fault."""
-
 FINDING_MEASURES = tuple(f"finding:{code}" for code in RULE_CODES)
 """The measures of system turns with a finding of a rule, which looks at every conversation."""
 

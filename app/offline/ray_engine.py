@@ -23,7 +23,7 @@ from typing import Any
 from saiten.core.messages import Message, rebuild
 from saiten_server.core.errors import SaitenError, SettingsInvalid
 from saiten_server.offline.inputs import Block, name_error
-from saiten_server.offline.judging import Budget, LocalBudget, Silence
+from saiten_server.offline.judging import LocalBudget, Silence
 from saiten_server.offline.parts import SETTLE_ROWS, KeyIndex, Output, Writer
 from saiten_server.offline.running import Job, OfflineTally, read_tally, score_blocks
 from saiten_server.offline.scorer import SECRETS, WATCH_SECONDS, SharedParts
@@ -133,11 +133,6 @@ def bounds_of(settings: Settings) -> FlowLimits:
         settings.judge_tokens_per_minute,
         settings.longest_pause_seconds,
     )
-
-
-def open_budget(ledger: Any) -> Budget:
-    """The budget of a process."""
-    return RayBudget(ledger)
 
 
 @dataclass(frozen=True)
@@ -260,7 +255,7 @@ def run_on_ray(
         actor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(RunLedger)
         name = secrets.token_hex(6)
         ledger = actor.options(name=f"ledger-{name}").remote(bounds_of(settings), budget_usd)
-        budget = None if budget_usd is None else partial(open_budget, ledger)
+        budget = None if budget_usd is None else partial(RayBudget, ledger)
         shared = SharedParts(partial(open_flow, ledger, processes), budget, give_up_seconds)
         sent = replace(job, scorer=job.scorer.sharing(shared, settings=list_shareable(settings)))
         run = RayRun(sent, job.scorer.signature, name, ray.put(shards), ray.put(output.read_keys()), ledger)

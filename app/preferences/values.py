@@ -13,8 +13,8 @@ from saiten_server.core.evaluation import (
     AspectPreference,
     Choice,
     JudgeProvenance,
-    PairPath,
     PairSide,
+    Path,
     RubricReference,
     Usage,
     Warned,
@@ -51,7 +51,7 @@ class Preference(Value):
     aspects: dict[str, AspectPreference]
     first: PairSide = Field(description="the one that the request names first")
     second: PairSide = Field(description="the other one")
-    path: PairPath = Field(default="source", description="the language that was judged")
+    path: Path = Field(default="source", description="the language that was judged")
     judge: JudgeProvenance
     usage: Usage
     warnings: Annotated[tuple[Warned, ...], listed()]

@@ -18,7 +18,14 @@ from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, note, 
 from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.ratings import values as human_rating
 from saiten_server.ratings.requests import HUMAN, parse_ratings
-from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter, StoredExclusion, StoredRating
+from saiten_server.ratings.values import (
+    Exclusion,
+    HumanRating,
+    RatingFilter,
+    RatingsAdded,
+    StoredExclusion,
+    StoredRating,
+)
 from saiten_server.scoring.idempotency import once
 
 router = APIRouter(prefix="/v1/ratings", tags=["ratings"])
@@ -38,13 +45,6 @@ RATINGS = {
     },
     "content": {NDJSON: lines(StoredRating, "one `StoredRating` per line")},
 }
-
-
-class RatingsAdded(BaseModel):
-    """How many ratings are new, and how many replaced an earlier one."""
-
-    added: int
-    replaced: int
 
 
 class ExclusionAdded(BaseModel):

@@ -33,7 +33,7 @@ from saiten_server.core.reliability import (
     outweighs,
 )
 from saiten_server.core.reports import AnalysisReport, CorrelationReport, RatingsUsed
-from saiten_server.core.signature import read_signature, sign
+from saiten_server.core.signature import ENGLISH_PIECES, read_signature, sign
 from saiten_server.platform.memory_cache import RecentValues
 from saiten_server.platform.tasks import end_tasks
 from saiten_server.platform.telemetry import working_on
@@ -47,9 +47,6 @@ VALIDATION_FRESH_SECONDS = 10.0  # how long a validation by another process may 
 NOT_OF_RATINGS = frozenset({"saiten", "encoder", "baseline", "weight", "blended"})
 """Pieces of a signature that change no rating: Saiten's version, and the blend, which is computed from ratings."""
 
-ENGLISH_PIECES = (
-    "english."  # before pieces of the English path where both paths were asked: the aspects are the source path's
-)
 Names = tuple[str, ...]
 
 

@@ -19,7 +19,7 @@ from saiten_server.ratings.values import (
     Exclusion,
     HumanRating,
     RatingFilter,
-    RatingsKept,
+    RatingsAdded,
     RatingsMark,
     StoredExclusion,
     StoredRating,
@@ -80,7 +80,7 @@ class RatingService:
     revalidation: Revalidation = field(default_factory=Revalidation)
     quota: StorageQuota | None = None
 
-    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
+    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsAdded:
         """Takes ratings in, all or none. Raises InvalidLines, numbered from 1, where one that names a batch or an
         evaluation has an aspect that its rubric has not, a value off its scale, or a marked turn that is none of the
         system's; NotFound as the store does. Badges

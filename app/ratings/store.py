@@ -36,7 +36,7 @@ from saiten_server.ratings.values import (
     HumanRating,
     RatedDraw,
     RatingFilter,
-    RatingsKept,
+    RatingsAdded,
     RatingsMark,
     StoredExclusion,
     StoredRating,
@@ -78,7 +78,7 @@ class RatingStore:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsKept:
+    async def keep(self, project: str, ratings: Sequence[HumanRating], now: datetime) -> RatingsAdded:
         """Stores all ratings or none. Raises NotFound if a rating names an evaluation or batch that the project does
         not have, and InvalidRequest if no column can hold a text; the `pointer` is the rating's number from 0."""
         if not can_store(project):
@@ -110,7 +110,7 @@ class RatingStore:
                 size = (await connection.execute(select(func.sum(RATING_SIZE)).where(these))).scalar_one()
                 grown += int(size or 0) - sum(gone)
             await add_bytes(connection, {project: grown})
-        return RatingsKept(added=len(rows) - replaced, replaced=replaced)
+        return RatingsAdded(added=len(rows) - replaced, replaced=replaced)
 
     async def rubrics_of(self, project: str, evaluations: Sequence[str]) -> dict[str, str]:
         """The rubric of each evaluation that the project has, `id@version`, by the evaluation's id."""

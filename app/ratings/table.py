@@ -37,7 +37,7 @@ from saiten_server.stats.observations import (
 from saiten_server.stats.reading import ObservationReader, ReadingLimits, find_excess
 
 Names = tuple[str, ...]
-Told = TypeVar("Told")
+Shown = TypeVar("Shown")
 NO_CANDIDATE = -1
 RatedPlace = tuple[
     int, int, str | None
@@ -54,10 +54,10 @@ class Opinion(NamedTuple):
     ratings: Mapping[str, float]
 
 
-class Numbered(NamedTuple, Generic[Told]):
+class Numbered(NamedTuple, Generic[Shown]):
     """What is told of rows: the different values, and each row's number among them, shape (rows,)."""
 
-    values: Sequence[Told]
+    values: Sequence[Shown]
     number: Integers
 
 

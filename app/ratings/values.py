@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
@@ -143,9 +143,8 @@ class Excluded:
         return rating.rater in self.raters or (rating.rater, rating.evaluation) in self.rated
 
 
-@dataclass(frozen=True)
-class RatingsKept:
-    """How many ratings were added, and how many replaced an earlier one by the same rater of the same target."""
+class RatingsAdded(BaseModel):
+    """How many ratings are new, and how many replaced an earlier one."""
 
     added: int
     replaced: int

@@ -46,7 +46,7 @@ from saiten_server.runs.intake import Intake, Spool
 from saiten_server.runs.service import BatchService
 from saiten_server.runs.summary import Summary
 from saiten_server.runs.watching import LastEvent, Opened, follow_run
-from saiten_server.scoring.idempotency import claimed, digest_request, key_of
+from saiten_server.scoring.idempotency import claimed, digest_request, read_key
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
@@ -173,7 +173,7 @@ async def create_batch(request: Request, container: Serving) -> Response:
     Once 202 is returned, the batch is stored and will run, even if the service restarts. The body is read as a stream
     and may hold 100,000 items. In a pointer into NDJSON, `/items/0` is the first line after the options.
     """
-    key = key_of(request)
+    key = read_key(request)
     async with Spool() as spool:
         intake = await receive_batch(request, container.batches, spool)
         digest = digest_request(request, intake.digest.encode())

@@ -34,9 +34,7 @@ GoesOn = Callable[[float], Awaitable[bool]]
 ENDS = frozenset({"completed", "cancelled", "erased"})
 
 
-Value = TypeVar("Value")
-Key = tuple[str, str]
-"""A project and a run in it."""
+Asked = TypeVar("Asked")
 
 FRESH_SECONDS = 0.4
 """An answer of the store is not older. Less than the shortest time between two looks of a stream."""
@@ -65,7 +63,7 @@ class RunWatch:
 
     def __init__(self, find: Callable[[str, Sequence[str]], Awaitable[list[Batch]]]) -> None:
         self._find = find
-        self._runs: dict[Key, Watched] = {}
+        self._runs: dict[tuple[str, str], Watched] = {}  # by project and run
         self._due: dict[str, dict[str, Watched]] = defaultdict(dict)
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._recent: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
@@ -101,7 +99,7 @@ class RunWatch:
             run.html[language] = show(batch)
         return run.html[language]
 
-    async def once(self, key: Hashable, ask: Callable[[], Awaitable[Value]]) -> Value:
+    async def once(self, key: Hashable, ask: Callable[[], Awaitable[Asked]]) -> Asked:
         """What `ask` tells, which is asked once for all that want the same at about the same time."""
         now = asyncio.get_running_loop().time()
         known = self._recent.get(key)
@@ -109,7 +107,7 @@ class RunWatch:
             self._recent = {one: told for one, told in self._recent.items() if now - told[0] < FRESH_SECONDS}
             known = self._recent[key] = (now, asyncio.ensure_future(ask()))
             known[1].add_done_callback(note_error)
-        told: Value = await asyncio.shield(known[1])
+        told: Asked = await asyncio.shield(known[1])
         return told
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ from saiten.core.messages import Message
 from saiten_server.core.batch import INTERNAL, plan_of
 from saiten_server.core.errors import StoreError, UnknownRubric
 from saiten_server.core.evaluation import Evaluation, Path, PathResult, RelevanceResult
-from saiten_server.core.signature import describe_relevance, merge_paths, sign
+from saiten_server.core.signature import ENGLISH_PIECES, describe_relevance, merge_paths, sign
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.tasks import cancel_for_good, end_once, end_tasks, surviving
 from saiten_server.platform.telemetry import Telemetry, working_on
@@ -41,7 +41,6 @@ from saiten_server.scoring.rubrics.files import RubricSource
 from saiten_server.scoring.subject import blended_aspects
 
 SUMMED_RESULTS_PAGE = 500
-ENGLISH_PIECES = "english."
 
 Chore = Callable[[], Coroutine[Any, Any, None]]
 """What a worker does beside batches, until it is cancelled."""
@@ -111,8 +110,8 @@ def blend_evaluation(evaluation: Evaluation, means: Means, names: tuple[str, ...
 
 
 def blend_path(
-    result: PathResult, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]
-) -> tuple[PathResult, dict[str, str]]:
+    result: PathResult | Evaluation, baseline: float | None, names: tuple[str, ...], pieces: dict[str, str]
+) -> tuple[PathResult | Evaluation, dict[str, str]]:
     """One path's result with b̄ and the pieces of its signature; both unchanged if it has no similarity."""
     relevance = result.relevance
     if relevance is None or relevance.score is None or baseline is None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from saiten.core.messages import Message
+from saiten_server.core.batch import AnyRequest
 from saiten_server.core.conversation import cut_windows
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, TooMuchWork
@@ -17,8 +18,6 @@ from saiten_server.scoring.conversation import ConversationSubject, list_turn_re
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.preferring import open_pair
 from saiten_server.scoring.subject import ENGLISH_PATH_LANGUAGE, check_path, check_unit
-
-ScoringRequest = EvaluationRequest | ConversationRequest | PreferenceRequest
 
 PRICED_AT_ONCE = 20_000
 """Characters that are priced on the event loop, which takes about a millisecond."""
@@ -124,7 +123,7 @@ def plan_whole(asked: ConversationRequest, rubric: Rubric, window_tokens: int) -
     return [task for language in languages for task in plan_conversation(windows, rubric, language, asked.judge)]
 
 
-def list_work(asked: ScoringRequest, context: ScoringContext) -> Iterator[Sequence[JudgingTask]]:
+def list_work(asked: AnyRequest, context: ScoringContext) -> Iterator[Sequence[JudgingTask]]:
     """The judge's tasks by candidate; of a conversation with `score_turns`, each turn is one. They are made while they
     are read, since hundreds of turns each hold the turns before them. Raises UnknownRubric, LanguageNotSupported
     and RubricUnitMismatch."""
@@ -143,7 +142,7 @@ def list_work(asked: ScoringRequest, context: ScoringContext) -> Iterator[Sequen
         yield plan_evaluation(one, context.rubrics.get(one.rubric))
 
 
-def quote(requests: Iterable[ScoringRequest], context: ScoringContext, *, times: int = 1) -> Quote:
+def quote(requests: Iterable[AnyRequest], context: ScoringContext, *, times: int = 1) -> Quote:
     """What it takes to score these, each so many times. Raises InvalidRequest."""
     bill, twice = Bill(context.judge), False
     for asked in requests:
@@ -155,7 +154,7 @@ def quote(requests: Iterable[ScoringRequest], context: ScoringContext, *, times:
     return Quote(times * found.calls, times * found.prompt_tokens, cost)
 
 
-def characters_of(asked: ScoringRequest) -> int:
+def characters_of(asked: AnyRequest) -> int:
     """The characters of the texts to be judged; of turns that are scored too, each with those before it."""
     if isinstance(asked, EvaluationRequest):
         return sum(len(said.text) for said in asked.context) + len(asked.response)
@@ -166,7 +165,7 @@ def characters_of(asked: ScoringRequest) -> int:
 
 
 async def admit(
-    requests: Sequence[ScoringRequest], context: ScoringContext, scope: RequestScope, *, times: int = 1
+    requests: Sequence[AnyRequest], context: ScoringContext, scope: RequestScope, *, times: int = 1
 ) -> Quote:
     """Prices the work before it begins, and reserves its cost, which the scope's purse pays. Raises TooMuchWork beyond
     the limits of one request, CostLimitReached if the caller's money is not enough, and InvalidRequest if the judge

@@ -130,10 +130,10 @@ async def examine(
     if subject.characters <= INSPECTED_AT_ONCE and not twice and len(subject.dialogues) == 1:
         # The usual case: only the judge takes time, and a task per step would cost more than the step.
         suspicions = await inspect(subject, context.speech)
-        return suspicions, [await measure(subject, path, context) for path in subject.dialogues], None
+        return suspicions, [await judge_path(subject, path, context) for path in subject.dialogues], None
     suspicions, *measured, rejudged = await run_together(
         inspect(subject, context.speech),
-        *(measure(subject, path, context) for path in subject.dialogues),
+        *(judge_path(subject, path, context) for path in subject.dialogues),
         rejudge_masked(subject, context),
     )
     return suspicions, measured, rejudged
@@ -149,7 +149,7 @@ async def inspect(subject: Subject, speech: SpeechChecks) -> tuple[Warned, ...]:
     return await look_at(subject, look)
 
 
-async def measure(subject: Subject, path: Path, context: ScoringContext) -> tuple[Judgement, RelevanceResult | None]:
+async def judge_path(subject: Subject, path: Path, context: ScoringContext) -> tuple[Judgement, RelevanceResult | None]:
     """Judges the dialogue in one language and measures its relevance concurrently."""
     if subject.relevance is None:
         return await ask_judge(subject.task(path, context.lane), context), None

@@ -24,7 +24,7 @@ async def once(request: Request, store: EvaluationStore, make: Callable[[], Awai
     Only successes are stored: after an error the key can be used again. Raises IdempotencyKeyReused (another body) and
     IdempotencyKeyInUse (still running).
     """
-    key = key_of(request)
+    key = read_key(request)
     if key is None:
         return await make()
     async with claimed(request, store, key, digest_request(request, request.state.body)) as replayed:
@@ -40,7 +40,7 @@ def digest_request(request: Request, body: bytes) -> str:
     return hashlib.sha256(request.scope["path"].encode() + b"\0" + body).hexdigest()
 
 
-def key_of(request: Request) -> str | None:
+def read_key(request: Request) -> str | None:
     """The request's Idempotency-Key, or None. Raises RequestRefused (400) unless it is short, printable ASCII."""
     key = request.headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= MOST_KEY_CHARACTERS and key.isascii() and key.isprintable()):

@@ -266,8 +266,8 @@ def write_record(
 
 
 def read_only_path(evaluation: Evaluation) -> PathResult:
-    """The result of the path of an evaluation of one."""
-    return next(iter(evaluation.by_path.values()))
+    """The result of the path of an evaluation of one, as `Paths` holds it."""
+    return PathResult.model_construct(**{name: getattr(evaluation, name) for name in PathResult.model_fields})
 
 
 def count_kinds(findings: Sequence[Finding]) -> dict[str, int]:

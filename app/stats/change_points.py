@@ -70,7 +70,7 @@ PENALTY, PENALTY_PER_LOG = 4.0, 1.5
 PENALTY_OF_FEW = 8.0
 """The penalty times 1 + PENALTY_OF_FEW / n, as the noise is estimated from the same n runs."""
 
-ODD = 2.5
+ODD_ERRORS = 2.5
 """Standard errors by which a run that is off alone differs from the run before it and from the run after it."""
 
 MOST_SERIES_RUNS = 1_000
@@ -141,7 +141,7 @@ def find_steady(values: Floats, variances: Floats) -> Integers:
     """The places of the runs that are not off alone."""
     steps = np.diff(values) / np.sqrt(variances[1:] + variances[:-1])
     turned, least = steps[1:] * steps[:-1] < 0, np.minimum(np.abs(steps[1:]), np.abs(steps[:-1]))
-    found: Integers = np.flatnonzero(np.concatenate([[True], ~(turned & (least > ODD)), [True]]))
+    found: Integers = np.flatnonzero(np.concatenate([[True], ~(turned & (least > ODD_ERRORS)), [True]]))
     return found
 
 

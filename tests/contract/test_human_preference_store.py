@@ -20,8 +20,7 @@ from saiten_server.preferences.human.values import (
     KeptOpinion,
     NamedPair,
     PreferenceFilter,
-    PreferencesKept,
-    ResultPlace,
+    PreferencesAdded,
 )
 from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.rounds.store import RoundStore
@@ -53,7 +52,7 @@ def said(rater: str = "甲", preference: Choice = "first", **changes: Any) -> Ke
 
 
 def of_pair(
-    pair: str, first: ResultPlace, second: ResultPlace, rater: str = "甲", preference: Choice = "first"
+    pair: str, first: RoundSide, second: RoundSide, rater: str = "甲", preference: Choice = "first"
 ) -> KeptOpinion:
     given = HumanPreference(pair=pair, rater=rater, preference=preference)
     return KeptOpinion(given, NamedPair(first, second, (3, 5), "rr_1"))
@@ -77,8 +76,8 @@ async def open_round(engine: AsyncEngine, *, project: str = "team") -> None:
 
 async def test_later_preferences_replace_earlier_ones(store: HumanPreferenceStore, engine: AsyncEngine) -> None:
     kept = await store.keep("team", [said("甲"), said("乙", "tie")], START)
-    assert kept == PreferencesKept(added=2, replaced=0)
-    assert await store.keep("team", [said("甲", "second")], LATER) == PreferencesKept(added=0, replaced=1)
+    assert kept == PreferencesAdded(added=2, replaced=0)
+    assert await store.keep("team", [said("甲", "second")], LATER) == PreferencesAdded(added=0, replaced=1)
     found = [one for _, one in await store.list("team", ALL, after=-1, limit=9)]
     assert [(one.rater, one.preference, one.created_at) for one in found] == [
         ("乙", "tie", START),
@@ -125,9 +124,9 @@ async def test_pairs_of_a_round_name_items_and_runs_and_excluded_raters_do_not_c
     }
     assert await store.find_pairs("rivals", ["rr_1.0"]) == {}
     given = [
-        of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4)),
-        of_pair("rr_1.1", ResultPlace("ba_2", 1), ResultPlace("ba_3", 1), preference="tie"),
-        of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4), rater="乙", preference="second"),
+        of_pair("rr_1.0", RoundSide("ba_1", 4), RoundSide("ba_2", 4)),
+        of_pair("rr_1.1", RoundSide("ba_2", 1), RoundSide("ba_3", 1), preference="tie"),
+        of_pair("rr_1.0", RoundSide("ba_1", 4), RoundSide("ba_2", 4), rater="乙", preference="second"),
     ]
     await store.keep("team", given, START)
     shown = await store.shown("team", ["ba_1", "ba_2"])
@@ -153,8 +152,8 @@ async def test_an_erased_run_takes_its_pairs_and_preferences_along(
     rounds, batches = RoundStore(engine), BatchStore(engine)
     task = await rounds.take("team", "rr_1", "甲", START)
     assert task is not None
-    await store.keep("team", [of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4))], START)
-    await store.keep("team", [of_pair("rr_1.1", ResultPlace("ba_2", 1), ResultPlace("ba_3", 1))], START)
+    await store.keep("team", [of_pair("rr_1.0", RoundSide("ba_1", 4), RoundSide("ba_2", 4))], START)
+    await store.keep("team", [of_pair("rr_1.1", RoundSide("ba_2", 1), RoundSide("ba_3", 1))], START)
     assert await batches.erase("team", "ba_3")
     assert await list_drift(engine) == {}
     found = await rounds.find_round("team", "rr_1")
@@ -169,7 +168,7 @@ async def test_an_erased_run_takes_its_pairs_and_preferences_along(
     assert await store.list("team", ALL, after=-1, limit=9) == []
     assert await list_drift(engine) == {}
     with pytest.raises(NotFound) as refused:
-        await store.keep("team", [of_pair("rr_1.0", ResultPlace("ba_1", 4), ResultPlace("ba_2", 4))], START)
+        await store.keep("team", [of_pair("rr_1.0", RoundSide("ba_1", 4), RoundSide("ba_2", 4))], START)
     assert refused.value.pointer == "0"
 
 
@@ -199,7 +198,7 @@ async def test_preferences_outlive_the_run_that_owned_their_round(
     store: HumanPreferenceStore, engine: AsyncEngine
 ) -> None:
     await open_round(engine)
-    await store.keep("team", [of_pair("rr_1.1", ResultPlace("ba_2", 1), ResultPlace("ba_3", 1))], START)
+    await store.keep("team", [of_pair("rr_1.1", RoundSide("ba_2", 1), RoundSide("ba_3", 1))], START)
     assert await BatchStore(engine).erase("team", "ba_1")
     ((_, kept),) = await store.list("team", ALL, after=-1, limit=9)
     assert (kept.pair, kept.round) == ("rr_1.1", None)

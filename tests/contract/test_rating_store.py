@@ -23,7 +23,7 @@ from saiten_server.ratings.values import (
     HumanRating,
     RatingFilter,
     RatingRound,
-    RatingsKept,
+    RatingsAdded,
     RoundOptions,
     StoredRating,
 )
@@ -71,7 +71,7 @@ def of_evaluation(evaluation: str, **changes: Any) -> HumanRating:
     return make_rating(None, evaluation=evaluation, **changes)
 
 
-async def keep(meta: RatingStore, *ratings: HumanRating, project: str = "team") -> RatingsKept:
+async def keep(meta: RatingStore, *ratings: HumanRating, project: str = "team") -> RatingsAdded:
     return await meta.keep(project, ratings, START)
 
 
@@ -119,7 +119,7 @@ async def test_ratings_come_back_as_they_were_kept_in_order(bench: Bench) -> Non
         make_rating("item-2", batch="ba_1", system="甲", simulated=True),
         make_rating("item-0", candidate=2**31 - 1, system="=1+1"),
     ]
-    assert await bench.meta.keep("team", given, LATER) == RatingsKept(added=4, replaced=0)
+    assert await bench.meta.keep("team", given, LATER) == RatingsAdded(added=4, replaced=0)
     assert await everything(bench.meta) == [StoredRating(**one.model_dump(), created_at=LATER) for one in given]
     assert [*(await everything(bench.meta))[0].ratings] == ["b", "a"]
     assert await everything(bench.meta, "rivals") == []
@@ -135,14 +135,14 @@ async def test_an_evaluation_tells_its_rubric_to_its_project_alone(bench: Bench)
 
 
 async def test_nothing_kept_is_nothing_added(meta: RatingStore) -> None:
-    assert await keep(meta) == RatingsKept(added=0, replaced=0)
+    assert await keep(meta) == RatingsAdded(added=0, replaced=0)
 
 
 async def test_a_later_rating_takes_the_place_of_the_earlier_and_stands_last(meta: RatingStore) -> None:
     await keep(meta, make_rating("a", comment="old"), make_rating("b"))
     ((first, _), (second, _)) = await meta.list("team", ANY, after=-1, limit=9)
     kept = await meta.keep("team", [make_rating("a", value=1.0), make_rating("c")], LATER)
-    assert kept == RatingsKept(added=1, replaced=1)
+    assert kept == RatingsAdded(added=1, replaced=1)
     assert told(await everything(meta)) == [("b", "r1", 3.0), ("a", "r1", 1.0), ("c", "r1", 3.0)]
     # Whoever had read up to the second finds what came later.
     since = await meta.list("team", ANY, after=second, limit=9)
@@ -152,9 +152,9 @@ async def test_a_later_rating_takes_the_place_of_the_earlier_and_stands_last(met
 
 async def test_of_the_same_rating_twice_in_a_call_the_last_counts(meta: RatingStore) -> None:
     twice = [make_rating("a", value=1.0), make_rating("b"), make_rating("a", value=2.0)]
-    assert await keep(meta, *twice) == RatingsKept(added=2, replaced=0)
+    assert await keep(meta, *twice) == RatingsAdded(added=2, replaced=0)
     assert told(await everything(meta)) == [("b", "r1", 3.0), ("a", "r1", 2.0)]
-    assert await keep(meta, *twice) == RatingsKept(added=0, replaced=2)
+    assert await keep(meta, *twice) == RatingsAdded(added=0, replaced=2)
 
 
 async def test_every_part_of_the_target_tells_ratings_apart(bench: Bench) -> None:
@@ -170,9 +170,9 @@ async def test_every_part_of_the_target_tells_ratings_apart(bench: Bench) -> Non
         make_rating("item-1", system="甲"),
         of_evaluation("ev_ba_1_1"),
     ]
-    assert await keep(bench.meta, *apart) == RatingsKept(added=len(apart), replaced=0)
-    assert await keep(bench.meta, make_rating("item-1"), project="rivals") == RatingsKept(added=1, replaced=0)
-    assert await keep(bench.meta, *apart) == RatingsKept(added=0, replaced=len(apart))
+    assert await keep(bench.meta, *apart) == RatingsAdded(added=len(apart), replaced=0)
+    assert await keep(bench.meta, make_rating("item-1"), project="rivals") == RatingsAdded(added=1, replaced=0)
+    assert await keep(bench.meta, *apart) == RatingsAdded(added=0, replaced=len(apart))
     assert len(await everything(bench.meta)) == len(apart)
 
 
@@ -182,9 +182,9 @@ async def test_ten_thousand_at_once_are_kept_and_replaced(bench: Bench) -> None:
     await bench.batches.accept("team", "ba_1", unit_cost_usd=None, answer=None)
     of_items = [make_rating(f"item-{number}", batch="ba_1") for number in range(5000)]
     free = [make_rating(f"item-{number}") for number in range(2500, 7500)]
-    assert await keep(bench.meta, *of_items, *free) == RatingsKept(added=10_000, replaced=0)
+    assert await keep(bench.meta, *of_items, *free) == RatingsAdded(added=10_000, replaced=0)
     assert [one.item for one in await everything(bench.meta)] == [one.item for one in (*of_items, *free)]
-    assert await keep(bench.meta, *free) == RatingsKept(added=0, replaced=5000)
+    assert await keep(bench.meta, *free) == RatingsAdded(added=0, replaced=5000)
     assert len(await of_batch(bench.meta)) == 7500
     with pytest.raises(NotFound) as caught:
         await keep(bench.meta, *of_items, make_rating("item-5000", batch="ba_1"))
@@ -195,7 +195,7 @@ async def test_who_keep_the_same_at_once_do_not_collide(meta: RatingStore) -> No
     ratings = [make_rating(f"item-{number}") for number in range(50)]
     calls = [ratings, ratings[::-1], ratings[25:] + ratings[:25]]
     kept = await asyncio.gather(*(keep(meta, *one) for one in calls), meta.remove("team", RatingFilter(rater="r1")))
-    assert sum(one.added + one.replaced for one in kept if isinstance(one, RatingsKept)) == 150
+    assert sum(one.added + one.replaced for one in kept if isinstance(one, RatingsAdded)) == 150
     await keep(meta, *ratings)
     assert len(await everything(meta)) == 50
 
@@ -401,7 +401,7 @@ async def test_who_rate_a_batch_while_it_is_erased_are_told_or_lose_their_rating
     calls = (keep(bench.meta, *ratings[start : start + 20]) for start in range(0, 100, 20))
     outcomes = await asyncio.gather(bench.batches.erase("team", "ba_1"), *calls, return_exceptions=True)
     assert outcomes[0] is True
-    assert all(isinstance(one, RatingsKept | NotFound) for one in outcomes[1:])
+    assert all(isinstance(one, RatingsAdded | NotFound) for one in outcomes[1:])
     assert await everything(bench.meta) == []
 
 

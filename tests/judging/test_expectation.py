@@ -12,11 +12,11 @@ def choice(text: str, probability: float) -> tuple[bytes, float]:
 
 
 def certain(text: str) -> Token:
-    return Token(text.encode(), (choice(text, 1.0),))
+    return Token(text=text.encode(), choices=(choice(text, 1.0),))
 
 
 def token(text: str, *choices: tuple[str, float]) -> Token:
-    return Token(text.encode(), tuple(choice(*one) for one in choices))
+    return Token(text=text.encode(), choices=tuple(choice(*one) for one in choices))
 
 
 def spell(*tokens: Token) -> str:
@@ -83,7 +83,11 @@ def test_a_lone_minus_is_ambiguous_among_several_negative_values():
 
 def test_bytes_count_not_characters():
     # One Japanese character in two tokens: neither half is text.
-    tokens = [Token(b"\xe8\x87", ((b"\xe8\x87", 0.0),)), Token(b"\xaa", ((b"\xaa", 0.0),)), certain(": 「")]
+    tokens = [
+        Token(text=b"\xe8\x87", choices=((b"\xe8\x87", 0.0),)),
+        Token(text=b"\xaa", choices=((b"\xaa", 0.0),)),
+        certain(": 「"),
+    ]
     tokens += [token("2", ("2", 0.5), ("3", 0.5)), certain("」")]
     content = spell(*tokens)
     assert close(expect(tokens, content, at(content, "2"), (1, 2, 3)), 2.5, 0.0)
@@ -111,7 +115,7 @@ def test_a_certain_judge_needs_no_alternatives():
 
 
 def test_rounding_never_leaves_the_unit_interval():
-    value = Token(b"3", ((b"3", 1e-9), (b"2", -0.0)))
+    value = Token(text=b"3", choices=((b"3", 1e-9), (b"2", -0.0)))
     found = expect([value], "3", (0, 1), (1, 2, 3))
     assert found is not None
     assert found.off_scale_mass == 0.0

@@ -28,8 +28,8 @@ from saiten_server.ratings.values import (
     OwnRating,
     RatingFilter,
     RatingRound,
+    RatingsAdded,
     RatingSheet,
-    RatingsKept,
     RoundOptions,
     RoundRequest,
     StoredExclusion,
@@ -102,7 +102,7 @@ async def rounds(bench: Bench) -> Rounds:
 class FullKeeper:
     """Keeps nothing."""
 
-    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept:
+    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsAdded:
         raise StoreFull(words("the store is full"))
 
     async def list_ratings(self, *_: Any, **__: Any) -> list[tuple[int, StoredRating]]:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.tiny_lm import seed_torch
+
 LAYERS = 3
 MAX_TOKENS = 64
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -56,7 +58,7 @@ def save_sentencepiece(folder: Path, seed: int = 3) -> Path:
     from transformers import XLMRobertaConfig, XLMRobertaModel
 
     tokenizer = _build_unigram()
-    _seed(seed)
+    seed_torch(seed)
     config = XLMRobertaConfig(
         vocab_size=len(tokenizer), max_position_embeddings=MAX_TOKENS + 2, type_vocab_size=1, **_dimensions()
     )
@@ -68,7 +70,7 @@ def save_t5(folder: Path, seed: int = 4) -> Path:
     from transformers import T5Config, T5Model
 
     tokenizer = _build_unigram()
-    _seed(seed)
+    seed_torch(seed)
     config = T5Config(
         vocab_size=len(tokenizer),
         d_model=32,
@@ -93,7 +95,7 @@ def save_roberta(folder: Path, seed: int = 5) -> Path:
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", *letters, *("".join(merge) for merge in merges)]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=MAX_TOKENS)
-    _seed(seed)
+    seed_torch(seed)
     config = RobertaConfig(
         vocab_size=len(tokenizer), max_position_embeddings=MAX_TOKENS + 2, type_vocab_size=1, **_dimensions()
     )
@@ -119,7 +121,7 @@ def edit_config(folder: Path, file: str, **changes: Any) -> None:
 def _build_bert(vocabulary_size: int, seed: int) -> Any:
     from transformers import BertConfig, BertModel
 
-    _seed(seed)
+    seed_torch(seed)
     return BertModel(BertConfig(vocab_size=vocabulary_size, max_position_embeddings=MAX_TOKENS, **_dimensions()))
 
 
@@ -142,12 +144,6 @@ def _dimensions() -> dict[str, Any]:
         "intermediate_size": 64,
         "initializer_range": 0.1,
     }
-
-
-def _seed(seed: int) -> None:
-    import torch
-
-    torch.manual_seed(seed)
 
 
 def _oppose_scripts(tokenizer: Any, model: Any, strength: float) -> None:

@@ -43,7 +43,6 @@ MOST_ASKED = 40
 """Most runs that an address may name; more than can be analysed together."""
 
 ALPHA_LEVELS = {"0.01": 0.01, "0.05": 0.05}
-ASPECT_VALUES = ("judge", "ratings")
 MOST_PARAMETER_CHARACTERS = 100
 
 

@@ -11,6 +11,7 @@ from saiten_server.comparison.disagreements import Disagreements, RatedTwice, cr
 from saiten_server.core.batch import Batch
 from saiten_server.core.rubric import Rubric
 from saiten_server.explorer.cases import state_of
+from saiten_server.explorer.pages.run_values import mark_ratings
 from saiten_server.platform.computations import PendingComputation
 from saiten_server.platform.web.dependencies import Serving, may_write
 from saiten_server.platform.web.language import query, speech_of
@@ -87,9 +88,7 @@ async def find_disagreements(
     container: Container, project: str, batch: Batch, rubric: Rubric
 ) -> Disagreements | PendingComputation:
     """The batch's disagreements, once they are computed."""
-    service = container.ratings.service
-    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
-    key = ("disagreements", state_of(batch), rubric.digest, await service.mark_ratings(project), excluded)
+    key = ("disagreements", state_of(batch), rubric.digest, await mark_ratings(container, project))
     return await container.dashboard.computations.get(
         project, key, lambda: container.comparison.disagree(project, batch.id)
     )

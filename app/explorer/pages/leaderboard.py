@@ -55,7 +55,7 @@ class PlaceCell(NamedTuple):
 
 
 @router.get("/leaderboard")
-async def show_leaderboard(request: Request, container: Serving, project: Project) -> Response:
+async def show_ranked_runs(request: Request, container: Serving, project: Project) -> Response:
     """The systems of a name; without a name, the names of the newest runs."""
     given = request.query_params
     name = given.get("name", "").strip()[:MOST_ASKED_CHARACTERS]

@@ -168,13 +168,11 @@ async def correct(
     container: Container, project: str, speech: Speech, batch: Batch, rubric: Rubric
 ) -> PeopleScale | None:
     """The judge's means corrected by people's ratings; None where people rated nothing of it, or it has not ended."""
-    service = container.ratings.service
     if batch.status not in ENDED_STATUSES:
         return None
-    if not await service.ratings.of_batch(project, batch.id, after=-1, limit=1):
+    if not await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=1):
         return None
-    excluded = tuple((one.rater, one.round, one.created_at) for one in await service.exclusions(project))
-    key = ("corrected", state_of(batch), rubric.digest, await service.mark_ratings(project), excluded)
+    key = ("corrected", state_of(batch), rubric.digest, await run_values.mark_ratings(container, project))
 
     async def work() -> CorrectedReport | None:
         try:

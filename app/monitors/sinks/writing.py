@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from saiten.core.messages import LANGUAGES, Message
+from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.model import digest
 from saiten_server.monitors.sinks.values import Score, SentAlarm, SentScores
-from saiten_server.monitors.values import FAULTY, FINDING_MEASURES, Sink
+from saiten_server.monitors.values import FINDING_MEASURES, Sink
 
 ANNOTATOR = "saiten"
 
@@ -67,7 +68,7 @@ def name_sent_measure(sent: SentAlarm, language: str) -> str:
     from saiten_server.platform.web.language import speech_in  # which loads all catalogues
 
     measure, speech = sent.alarm.measure, speech_in(language)
-    if measure == FAULTY:
+    if measure == FAULTY_TURNS:
         return Message("measure-faulty-turns").say(language)
     if measure in FINDING_MEASURES:
         finding = speech.term("finding", measure.removeprefix("finding:"))

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from saiten_server.core.conversation import FAULT_KINDS, KIND
+from saiten_server.core.conversation import FAULT_KINDS, FAULTY_TURNS, KIND
 from saiten_server.core.model import digest
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.store.monitors import begin_of
 from saiten_server.monitors.store.sums import SLOTS, SUM_COLUMNS, read_days, read_reference
 from saiten_server.monitors.values import (
-    FAULTY,
     FINDING_MEASURES,
     Alarm,
     AlarmOptions,
@@ -41,7 +40,7 @@ SHOWN = 5
 MOST_CONVERSATIONS_READ = 2_000
 """Conversations among which the worst are looked for, the newest."""
 
-RATES = frozenset({FAULTY, *FINDING_MEASURES})
+RATES = frozenset({FAULTY_TURNS, *FINDING_MEASURES})
 """Measures of which more is worse, told per 100 system turns."""
 
 seen, state, alarm = t.monitor_conversations.c, t.monitor_states.c, t.monitor_alarms.c
@@ -59,7 +58,7 @@ def list_measures(scales: Scales, chosen: Sequence[str] | None) -> dict[str, flo
     """What is watched: by measure the range of its values per size. They share alpha."""
     aspects = {name: ends for name, ends in scales.aspects.items() if chosen is None or name in chosen}
     rated = {name: high - low for name, (low, high) in aspects.items()}
-    return {**rated, **dict.fromkeys((FAULTY, *FINDING_MEASURES), 1.0)}
+    return {**rated, **dict.fromkeys((FAULTY_TURNS, *FINDING_MEASURES), 1.0)}
 
 
 async def judge_alarms(
@@ -215,7 +214,7 @@ def value_of(row: Any, measure: str) -> float | None:
     if measure not in RATES:
         value: float | None = (json.loads(row.scores) if row.scores else {}).get(measure)
         return value
-    found = row.faulty if measure == FAULTY else json.loads(row.findings).get(measure.removeprefix("finding:"))
+    found = row.faulty if measure == FAULTY_TURNS else json.loads(row.findings).get(measure.removeprefix("finding:"))
     return 100 * found / row.answers if found and row.answers else None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Row, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from saiten_server.core.conversation import ANY_CODE, FAULT_KINDS, KIND, FaultyTurns
+from saiten_server.core.conversation import ANY_CODE, FAULT_KINDS, FAULTY_TURNS, KIND, FaultyTurns
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.monitors.sinks.store import post
 from saiten_server.monitors.sinks.values import SentScores, address_alarm, address_scores
@@ -22,7 +22,6 @@ from saiten_server.monitors.store.alarms import Scales, judge_alarms
 from saiten_server.monitors.store.monitors import read_monitor
 from saiten_server.monitors.store.sums import Counted, add_sums, slot_of
 from saiten_server.monitors.values import (
-    FAULTY,
     Alarm,
     StoredMonitor,
 )
@@ -64,7 +63,7 @@ class ScoredConversation:
             if one.mean is not None
         ]
         if (faults := self.faults) is not None:
-            made.append(make_score(row.evaluation_id, FAULTY, float(faults)))
+            made.append(make_score(row.evaluation_id, FAULTY_TURNS, float(faults)))
         return SentScores(
             evaluation=row.evaluation_id or "",
             monitor=stored.monitor.id,
@@ -167,7 +166,7 @@ def count_judged(stored: StoredMonitor, one: ScoredConversation) -> list[Counted
     faulty = one.faulty
     if faulty is not None and faulty.system_turns:
         rates = {
-            FAULTY: faulty.turns_of(ANY_CODE),
+            FAULTY_TURNS: faulty.turns_of(ANY_CODE),
             **{KIND + kind: faulty.turns_of(KIND + kind) for kind in FAULT_KINDS},
         }
         size = float(faulty.system_turns)

@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, Row, delete, func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
+from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.monitors.sampling import count_halvings
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.values import (
-    FAULTY,
     FINDING_MEASURES,
     RESTARTING,
     Alarm,
@@ -294,7 +294,7 @@ def read_result(row: Row[Any]) -> LiveResult:
 
 def read_state(row: Row[Any]) -> MeasureState:
     """How the measure of a row stands; rates are told per 100 turns, as those of alarms are."""
-    per = 100 if row.measure in {FAULTY, *FINDING_MEASURES} else 1
+    per = 100 if row.measure in {FAULTY_TURNS, *FINDING_MEASURES} else 1
     return MeasureState(
         measure=row.measure,
         state=row.state,

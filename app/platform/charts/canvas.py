@@ -43,8 +43,7 @@ LIGHT = {
 """The values of these properties on a light page, for files, which have no page around them."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2), (1, 3))
-"""Each series also has a shape and a dash, so that it can be distinguished without its colour."""
+"""Each series also has a shape, so that it can be distinguished without its colour."""
 
 TEXT, SMALL = 12, 11
 """Sizes in pixels. Charts are never scaled down, so these are the sizes on a phone too."""

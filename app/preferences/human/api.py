@@ -6,7 +6,6 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
 from saiten.core.messages import Message
@@ -20,6 +19,7 @@ from saiten_server.preferences.human.service import HumanPreferences
 from saiten_server.preferences.human.values import (
     HumanPreference,
     PreferenceFilter,
+    PreferencesAdded,
     StoredPreference,
     read_preference_lines,
     tell_preference,
@@ -57,13 +57,6 @@ PREFERENCES = {
     },
     "content": {NDJSON: lines(StoredPreference, "one `StoredPreference` per line")},
 }
-
-
-class PreferencesAdded(BaseModel):
-    """How many preferences are new, and how many replaced an earlier one."""
-
-    added: int
-    replaced: int
 
 
 def filter_of(

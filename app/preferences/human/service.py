@@ -20,7 +20,7 @@ from saiten_server.preferences.human.values import (
     KeptOpinion,
     NamedPair,
     PreferenceFilter,
-    PreferencesKept,
+    PreferencesAdded,
     StoredPreference,
 )
 from saiten_server.preferences.values import ShownPair
@@ -43,7 +43,7 @@ class HumanPreferences:
 
     async def keep(
         self, project: str, given: Sequence[HumanPreference], shown_at: datetime | None = None
-    ) -> PreferencesKept:
+    ) -> PreferencesAdded:
         """Takes preferences in, all or none. A later one of a rater and a pair replaces the earlier. Raises
         InvalidLines, numbered from 1, where one names a pair that the project does not have."""
         texts = sum(len(one.model_dump_json()) for one in given if one.pair is None)

@@ -27,8 +27,7 @@ from saiten_server.preferences.human.values import (
     KeptOpinion,
     NamedPair,
     PreferenceFilter,
-    PreferencesKept,
-    ResultPlace,
+    PreferencesAdded,
     Side,
     StoredPreference,
     digest_context,
@@ -36,6 +35,7 @@ from saiten_server.preferences.human.values import (
 )
 from saiten_server.preferences.values import ShownPair
 from saiten_server.ratings.rounds.store import note_done
+from saiten_server.ratings.values import RoundSide
 from saiten_server.runs.store.rows import RECEIVING, STATEMENT_ROWS
 from saiten_server.scoring.store import PAIR_PREFIX, STORED, read_candidate, read_evaluation, read_options
 
@@ -59,7 +59,7 @@ class HumanPreferenceStore:
 
     async def keep(
         self, project: str, opinions: Sequence[KeptOpinion], now: datetime, shown_at: datetime | None = None
-    ) -> PreferencesKept:
+    ) -> PreferencesAdded:
         """Stores all of them or none. Raises NotFound if a batch or round of a pair is gone, and InvalidRequest if no
         column can hold a text; the `pointer` is the preference's number from 0."""
         if not can_store(project):
@@ -80,7 +80,7 @@ class HumanPreferenceStore:
             await add_bytes(connection, {project: grown})
             for round_id, done in list_compared(opinions).items():
                 await note_done(connection, round_id, done, now)
-        return PreferencesKept(added=len(rows) - replaced, replaced=replaced)
+        return PreferencesAdded(added=len(rows) - replaced, replaced=replaced)
 
     async def find_pairs(self, project: str, names: Collection[str]) -> dict[str, NamedPair]:
         """The pairs of the project with these names, of rounds (`rr_….N`) and of the judge's preferences (`pr_…`);
@@ -281,23 +281,23 @@ def read_judged(row: Row[Any]) -> NamedPair:
         systems = (None, None) if pair is None else (pair.first.id, pair.second.id)
         context, turns = getattr(asked, "context", None), getattr(getattr(asked, "first", None), "turns", None)
         item = digest_opening(asked.dialogue, turns or ()) if context is None else digest_context(context)
-        return NamedPair(lengths=measure(pair), systems=systems, item=item, dialogue=asked.dialogue)
+        return NamedPair(lengths=lengths_of(pair), systems=systems, item=item, dialogue=asked.dialogue)
     evaluation, plan = read_evaluation(row.record), plan_of(read_options(row.options))
     places = read_candidate(row.request).pair
     if plan is None or places is None:  # an erased candidate
-        return NamedPair(lengths=measure(evaluation.pair))
-    first, second = (ResultPlace(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
-    return NamedPair(first, second, lengths=measure(evaluation.pair))
+        return NamedPair(lengths=lengths_of(evaluation.pair))
+    first, second = (RoundSide(plan.runs[run], at) for run, at in zip(places.runs, places.positions, strict=True))
+    return NamedPair(first, second, lengths=lengths_of(evaluation.pair))
 
 
-def measure(pair: Pair | None) -> tuple[int | None, int | None]:
+def lengths_of(pair: Pair | None) -> tuple[int | None, int | None]:
     """The characters of both sides."""
     return (None, None) if pair is None else (pair.first.length, pair.second.length)
 
 
-def read_sides(row: Row[Any]) -> tuple[ResultPlace, ResultPlace]:
+def read_sides(row: Row[Any]) -> tuple[RoundSide, RoundSide]:
     """The places of both sides of a drawn pair."""
-    return ResultPlace(row.first_batch_id, row.first_position), ResultPlace(row.second_batch_id, row.second_position)
+    return RoundSide(row.first_batch_id, row.first_position), RoundSide(row.second_batch_id, row.second_position)
 
 
 def read_stored_preference(row: Row[Any]) -> StoredPreference:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from saiten.core.messages import Message
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
-from saiten_server.core.batch import ItemId
 from saiten_server.core.conversation import Turns, find_role_fault
 from saiten_server.core.dialogue import Context, Limits, MetadataValue, Text, Utterance
 from saiten_server.core.errors import MOST_REFUSED, InvalidLines
 from saiten_server.core.evaluation import Choice, DialogueId
 from saiten_server.core.model import Location, Value, digest, listed, refuse
 from saiten_server.core.validation import InvalidDocument, validate
-
-RaterId = ItemId
-Reason = Annotated[str, Field(max_length=2000)]
+from saiten_server.ratings.values import Comment, RaterId, RoundSide
 
 MOST_PREFERENCES = 100_000
 """Of one request."""
@@ -78,7 +75,7 @@ class HumanPreference(Value):
     shown: Annotated[tuple[Choice, ...], listed(minimum=2, maximum=2)] = Field(
         default=("first", "second"), description="the order in which the rater saw them"
     )
-    reason: Reason | None = None
+    reason: Comment | None = None
     simulated: bool = False
 
     @model_validator(mode="after")
@@ -163,13 +160,6 @@ class PreferenceFilter(Value):
     rater: str | None = None
 
 
-class ResultPlace(NamedTuple):
-    """A result of a batch."""
-
-    batch: str
-    position: int
-
-
 @dataclass(frozen=True)
 class NamedPair:
     """The two sides of a pair that has a name, as it names them, with the characters of each where they are known.
@@ -178,8 +168,8 @@ class NamedPair:
     pair, at `position`.
     """
 
-    first: ResultPlace | None = None
-    second: ResultPlace | None = None
+    first: RoundSide | None = None
+    second: RoundSide | None = None
     lengths: tuple[int | None, int | None] = (None, None)
     round: str | None = None
     position: int | None = None
@@ -188,7 +178,7 @@ class NamedPair:
     dialogue: str | None = None
 
     @property
-    def places(self) -> tuple[ResultPlace, ...]:
+    def places(self) -> tuple[RoundSide, ...]:
         """Where the sides stand; none of two texts."""
         return tuple(place for place in (self.first, self.second) if place is not None)
 
@@ -201,9 +191,8 @@ class KeptOpinion:
     named: NamedPair | None = None
 
 
-@dataclass(frozen=True)
-class PreferencesKept:
-    """How many preferences were added, and how many replaced an earlier one by the same rater of the same pair."""
+class PreferencesAdded(BaseModel):
+    """How many preferences are new, and how many replaced an earlier one."""
 
     added: int
     replaced: int

@@ -38,7 +38,7 @@ from saiten_server.preferences.runs.values import (
 from saiten_server.runs.answers import ACCEPTED, Listing, keep_under
 from saiten_server.runs.result import Result
 from saiten_server.runs.watching import LastEvent, Opened, follow_run
-from saiten_server.scoring.idempotency import claimed, digest_request, key_of
+from saiten_server.scoring.idempotency import claimed, digest_request, read_key
 from saiten_server.scoring.limits import require_price
 
 router = APIRouter(prefix="/v1/preference-runs", tags=["preferences"])
@@ -111,7 +111,7 @@ async def create_preference_run(request: Request, container: Serving, body: Aske
     `runs-unfit` where the runs cannot be compared, `signature-mismatch` where they were not rated alike, `texts-erased`
     where their texts are gone.
     """
-    key = key_of(request)
+    key = read_key(request)
     async with claimed(
         request, container.scoring.evaluations, key, digest_request(request, request.state.body)
     ) as replayed:

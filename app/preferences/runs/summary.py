@@ -18,8 +18,8 @@ from saiten_server.preferences.runs.values import (
     RunPlace,
 )
 from saiten_server.preferences.store import PairSeen, as_shown
+from saiten_server.runs.summary import MISSING
 
-MISSING = "missing"
 DEPENDENT = "position_dependent"
 
 

@@ -20,7 +20,7 @@ from saiten_server.core.batch import (
     PairPlan,
     ProviderBatchOptions,
 )
-from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, PairPath, Usage
+from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, Path, Usage
 from saiten_server.core.model import Finite, Id, RubricName, Value, listed
 from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.preferences.values import Preference
@@ -45,7 +45,7 @@ class PreferenceRunRequest(Value):
     aspects: Annotated[tuple[Id, ...], listed(minimum=1, maximum=32)] = Field(
         default=(OVERALL,), description="`overall`, or aspects of the rubric, which are asked about in one call"
     )
-    path: PairPath = Field(
+    path: Path = Field(
         default="source", description="the language that is judged: the texts' own, or their translation into English"
     )
     orders: Orders = Field(default="both", description="both orders of each pair, or one, which costs half")

@@ -9,13 +9,12 @@ from importlib.metadata import version
 from itertools import pairwise
 
 from saiten_server.providers.lexical.features import Profile, kinds_in, letters_of, make_profile, normalise
-from saiten_server.text.japanese import JapaneseTagger, JapaneseToken
+from saiten_server.text.japanese import PUNCTUATION, JapaneseTagger, JapaneseToken
 from saiten_server.text.passages import words_of
 
 CONTENT = frozenset({"名詞", "動詞", "形容詞", "形状詞", "副詞"})
 PREDICATES = frozenset({"動詞", "形容詞", "形状詞"})
 POLITE = frozenset({"です", "ます", "御座る"})
-PUNCTUATION = frozenset({"補助記号", "記号", "空白"})
 DEPENDENT = frozenset({"数詞", "非自立可能", "助動詞語幹"})
 # Lemmas (UniDic) that say nothing of the topic
 EMPTY_WORDS = words_of(

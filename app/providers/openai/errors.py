@@ -91,7 +91,7 @@ class Treatment:
 UNREACHABLE = Treatment(errors.JudgeUnavailable, True, Message("judge-unreachable"), quotes=False)
 SLOW = Treatment(errors.JudgeUnavailable, True, Message("judge-timed-out"), quotes=False)
 BUSY = Treatment(errors.JudgeUnavailable, True, Message("judge-over-rate"))
-BROKEN = Treatment(errors.JudgeUnavailable, True, Message("judge-failed"))
+FAILING = Treatment(errors.JudgeUnavailable, True, Message("judge-failed"))
 # An endpoint's message about a key may hold the key.
 LOCKED = Treatment(errors.JudgeUnauthorized, False, Message("judge-key-refused"), quotes=False)
 SPENT = Treatment(errors.JudgeQuotaExhausted, False, Message("judge-quota-spent"))
@@ -112,11 +112,11 @@ TREATMENTS: tuple[tuple[type[Exception], Treatment], ...] = (
     (openai.AuthenticationError, LOCKED),
     (openai.PermissionDeniedError, LOCKED),
     (openai.RateLimitError, BUSY),
-    (openai.ConflictError, BROKEN),
-    (openai.InternalServerError, BROKEN),
+    (openai.ConflictError, FAILING),
+    (openai.InternalServerError, FAILING),
     (openai.NotFoundError, MODEL_UNKNOWN),
     (openai.APIStatusError, REQUEST_REFUSED),
-    (openai.APIResponseValidationError, BROKEN),
+    (openai.APIResponseValidationError, FAILING),
     (openai.OpenAIError, REQUEST_REFUSED),
 )
 BY_STATUS: dict[int, Treatment] = {
@@ -190,7 +190,7 @@ def translate_error(
 ) -> errors.UpstreamError:
     """The domain's error, with at most 200 characters of the endpoint's message and without the key. A longer pause
     than `longest_seconds` is not passed on."""
-    treatment = treat(error) or BROKEN
+    treatment = treat(error) or FAILING
     if not isinstance(error, openai.APIStatusError):
         return treatment.becomes(treatment.advice)
     detail = Message("judge-status", what=treatment.advice, status=error.status_code)

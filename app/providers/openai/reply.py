@@ -53,14 +53,6 @@ REASONING_PARTS = frozenset({"thinking", "reasoning"})
 TEXT_PARTS = frozenset({"text", "output_text"})
 
 
-class TokenRecord(Value):
-    """A token and its alternatives. Bytes are in hexadecimal: a token may hold half a character. Tokens that hold no
-    number are joined into one without alternatives: reasons are long, and their words are never weighed."""
-
-    text: str
-    choices: Annotated[tuple[Annotated[tuple[str, float], Field(strict=False)], ...], listed()]
-
-
 class Reply(Value):
     """The reply to one question. `key` is the question's key, so that an entry cannot answer another question.
     `completion` is False if the answer was not a chat completion, as from a wrong address. `reasoned` is whether the
@@ -84,14 +76,7 @@ class Reply(Value):
     structured: bool
     parameters: dict[str, Any]
     dropped: Annotated[tuple[str, ...], listed()]
-    token_records: Annotated[tuple[TokenRecord, ...], listed()] = ()
-
-    @property
-    def tokens(self) -> tuple[Token, ...]:
-        return tuple(
-            Token(bytes.fromhex(one.text), tuple((bytes.fromhex(text), logprob) for text, logprob in one.choices))
-            for one in self.token_records
-        )
+    token_records: Annotated[tuple[Token, ...], listed()] = ()
 
 
 def parse(payload: bytes) -> Any:
@@ -184,27 +169,28 @@ def count_member(value: Any, name: str) -> int:
     return 0 if found is None or isinstance(found, bool) else min(max(0, int(found)), LARGEST_COUNT)
 
 
-def read_tokens(entries: list[Any] | None) -> tuple[TokenRecord, ...]:
-    """The tokens, those of numbers with their alternatives; none where any entry is not what it should be."""
-    records: list[TokenRecord] = []
-    words = ""
+def read_tokens(entries: list[Any] | None) -> tuple[Token, ...]:
+    """The tokens, those of numbers with their alternatives; none where any entry is not what it should be. The others
+    are joined into one without alternatives: reasons are long, and their words are never weighed."""
+    records: list[Token] = []
+    words = bytearray()
     for entry in entries or ():
         chosen = read_choice(entry)
         if chosen is None:
             return ()
-        if not may_rate(bytes.fromhex(chosen[0])):
+        if not may_rate(chosen[0]):
             words += chosen[0]
             continue
         if words:
-            records.append(TokenRecord(text=words, choices=()))
-            words = ""
+            records.append(Token(text=bytes(words), choices=()))
+            words = bytearray()
         alternatives = dict(filter(None, map(read_choice, member(entry, "top_logprobs", list) or ())))
-        records.append(TokenRecord(text=chosen[0], choices=tuple(({chosen[0]: chosen[1]} | alternatives).items())))
-    return (*records, TokenRecord(text=words, choices=())) if words else tuple(records)
+        records.append(Token(text=chosen[0], choices=tuple(({chosen[0]: chosen[1]} | alternatives).items())))
+    return (*records, Token(text=bytes(words), choices=())) if words else tuple(records)
 
 
-def read_choice(entry: Any) -> tuple[str, float] | None:
-    """A token in hexadecimal with its log probability."""
+def read_choice(entry: Any) -> tuple[bytes, float] | None:
+    """A token with its log probability."""
     token, logprob = member(entry, "token", str), member(entry, "logprob", float | int)
     if token is None or logprob is None or not math.isfinite(logprob):
         return None
@@ -212,7 +198,7 @@ def read_choice(entry: Any) -> tuple[str, float] | None:
         text = bytes(member(entry, "bytes", list) or clean(token).encode())
     except (TypeError, ValueError):
         return None
-    return text.hex(), float(logprob)
+    return text, float(logprob)
 
 
 NO_THINKING = "switch its thinking off with SAITEN_JUDGE_EXTRA"
@@ -324,7 +310,7 @@ class SampleAnswer:
         span = self.reading.spans.get(aspect.id)
         if span is None or self.reply.content is None:
             return None
-        return expect(self.reply.tokens, self.reply.content, span, self.question.words or aspect.values)
+        return expect(self.reply.token_records, self.reply.content, span, self.question.words or aspect.values)
 
 
 def summarize(

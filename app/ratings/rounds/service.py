@@ -46,8 +46,8 @@ from saiten_server.ratings.values import (
     RaterId,
     RatingFilter,
     RatingRound,
+    RatingsAdded,
     RatingSheet,
-    RatingsKept,
     RoundDraw,
     RoundOptions,
     RoundProgress,
@@ -79,7 +79,7 @@ COMMENT: TypeAdapter[str] = TypeAdapter(Comment)
 class RatingKeeper(Protocol):
     """What a round needs of `RatingService`."""
 
-    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsKept: ...
+    async def keep_ratings(self, project: str, ratings: Sequence[HumanRating]) -> RatingsAdded: ...
 
     async def exclude(self, project: str, exclusion: Exclusion) -> bool: ...
 

@@ -55,7 +55,7 @@ UNDONE = ("waiting", "queued", "leased", "blocked")
 """States of a chunk that may have candidates without a result."""
 
 
-figure, chunk = t.result_figures.c, t.batch_chunks.c
+figure = t.result_figures.c
 result, item = t.evaluations.c, t.batch_items.c
 
 
@@ -208,6 +208,7 @@ async def count_leading(connection: AsyncConnection, batch: Browsable) -> int:
     if batch.total == batch.candidates:
         return batch.total
     # State by state: the first of each is found in the index.
+    chunk = t.batch_chunks.c
     mine = select(chunk.first).where(chunk.batch_id == batch.id, chunk.number >= 0).order_by(chunk.number).limit(1)
     firsts = [mine.where(chunk.state == state).scalar_subquery() for state in UNDONE]
     found = (await connection.execute(select(*firsts))).one()

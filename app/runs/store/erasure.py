@@ -29,8 +29,6 @@ from saiten_server.platform.sql.tables import (
 from saiten_server.runs.store.account import read_account, spend_lost
 from saiten_server.runs.store.rows import STATEMENT_ROWS, utc_now
 
-chunk = batch_chunks.c
-
 logger = logging.getLogger("saiten.batches")
 
 
@@ -55,6 +53,7 @@ class Erasure:
             found = (await connection.execute(select(batches).where(this).with_for_update())).one_or_none()
             if found is None:
                 return False
+            chunk = batch_chunks.c
             leased = select(chunk.number).where(chunk.batch_id == batch_id, chunk.owner.is_not(None))
             await connection.execute(leased.order_by(chunk.number).with_for_update())
             await note_batch_calls(connection, batch_id)

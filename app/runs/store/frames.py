@@ -45,8 +45,8 @@ FRAME_ROWS = 20_000
 LEAST_KEPT = 5000
 """Results of a batch whose frame is kept; fewer are read in a tenth of a second."""
 
-own, chunk = t.batches.c, t.batch_chunks.c
-HELD = exists().where(chunk.batch_id == own.id, chunk.state == "leased")
+own = t.batches.c
+HELD = exists().where(t.batch_chunks.c.batch_id == own.id, t.batch_chunks.c.state == "leased")
 """A worker may still rewrite results of a batch that was cancelled."""
 
 WORTH = own.status.in_(ENDED_STATUSES) & (own.texts.is_(None) | own.texts.in_(("hash", "drop"))) & ~HELD

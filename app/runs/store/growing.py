@@ -41,8 +41,6 @@ from saiten_server.runs.store.rows import STATEMENT_ROWS, describe_candidates
 from saiten_server.runs.store.search import describe_texts
 from saiten_server.runs.summary import Tally, pack_tally
 
-chunk = batch_chunks.c
-
 
 @dataclass(frozen=True)
 class GrowingBatch:
@@ -103,6 +101,7 @@ async def grow(connection: AsyncConnection, batch_id: str, given: Sequence[Batch
     for table, added in ((batch_items, rows), (batch_texts, texts), (text_grams, grams)):
         for some in cut_pieces(added, STATEMENT_ROWS):
             await connection.execute(insert(table), some)
+    chunk = batch_chunks.c
     numbers = select(func.coalesce(func.max(chunk.number), -1)).where(chunk.batch_id == batch_id, chunk.number >= 0)
     number = int((await connection.execute(numbers)).scalar_one()) + 1
     new = {"number": number, "state": "waiting", "first": first, "last": first + len(placed) - 1}

@@ -16,7 +16,6 @@ KOREAN = {
     "response": "많이 속상하셨겠어요. Saiten도 같은 일을 겪었어요.",
 }
 JAPANESE = make_item(0)
-DETAIL = "most letters are Hangul"
 
 
 def lines(*values: Any) -> bytes:
