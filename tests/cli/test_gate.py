@@ -386,7 +386,9 @@ def test_every_mistake_could_not_run_and_costs_nothing(tmp_path: Path, arguments
     candidate = () if "--candidate" in arguments or words.startswith("name a") else ("--candidate", "items.ndjson")
     write_items(tmp_path, count=2)
     (tmp_path / "empty").mkdir()
-    done = gate(tmp_path, *candidate, *arguments)
+    (yesterday := tmp_path / "yesterday.md").write_text("### Saiten gate: pass", encoding="utf-8")
+    done = gate(tmp_path, *candidate, "--markdown", "yesterday.md", *arguments)
+    assert yesterday.exists() == ("No such option" in done.stderr)
     assert (done.returncode, done.stdout) == (COULD_NOT_RUN, ""), done.stdout
     assert words in done.stderr, done.stderr
     assert "scoring" not in done.stderr

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from saiten.commands.output import bounds, figure
 from saiten.core.figures import find_digits, round_figure, write_figure
-from saiten.core.wording import tell_p
+from saiten.core.wording import describe_rule, tell_p
+from saiten_server.comparison.values import GateRule
 from saiten_server.platform.charts.canvas import write_number
 from saiten_server.platform.web.language import LocaleFormats
 
@@ -57,3 +58,7 @@ def test_a_p_below_a_level_is_not_shown_as_that_level() -> None:
 
 def test_digits_tell_two_figures_apart() -> None:
     assert (find_digits(3.1, 3.2, 2), find_digits(3.1002, 3.0998, 3), find_digits(3.0, 3.0 + 1e-9, 3)) == (2, 4, 3)
+
+
+def test_minus_zero_is_read_as_zero() -> None:
+    assert describe_rule(GateRule(aspect="overall", max_drop=-0.0)) == "max_drop 0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +67,7 @@ class PreferenceReader(RecordReader[tuple[ShownPairs, list[Message]]]):
             raise Unfit(Message("preference-of-itself", system=repr(clip(names["a"]))))
         winner = record.get("winner")
         if type(winner) is not str or winner not in WINNERS:
-            raise Unfit(Message("winner-not-in-pair", winner=repr(clip(str(winner)))))
+            raise Unfit(Message("winner-not-in-pair", winner=clip(json.dumps(winner, ensure_ascii=False))))
         numbers = read_lengths(record) | read_covariates(record)
         self._check_room(names, numbers, line)
         for field in PAIR_NAMES:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from saiten.core.messages import Message
 from saiten_server.core.errors import SettingsInvalid
 from saiten_server.providers.openai.judge import FirstUse, find_address, is_printable
-from saiten_server.providers.openai.parameters import bound_reply, concede, find_refused, name_dropped
+from saiten_server.providers.openai.parameters import MOST_REPLY_BYTES, concede, find_refused, name_dropped
 from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, member, read_completion, text_member
 from saiten_server.providers.ports import DeferredCall, ProviderAnswer, ProviderBatch, ProviderPart
 
@@ -106,12 +106,9 @@ async def split_lines(pieces: AsyncIterator[bytes], longest_bytes: int) -> Async
 
 class OpenAIProviderBatches:
     """Implements `BatchProvider`. `base_url` None is OpenAI's own. `timeout_seconds` limits the silence during a
-    transfer, not the transfer. `max_output_tokens` is the judge's: it determines how long a line of answers may be;
-    longer lines are skipped."""
+    transfer, not the transfer. Lines of answers that are longer than any reply may be are skipped."""
 
-    def __init__(
-        self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0, max_output_tokens: int = 2048
-    ) -> None:
+    def __init__(self, *, api_key: str, base_url: str | None, timeout_seconds: float = 60.0) -> None:
         if not (api_key and is_printable(api_key)):
             raise SettingsInvalid(Message("batch-mode-key"))
         url = find_address(base_url).url
@@ -127,7 +124,6 @@ class OpenAIProviderBatches:
             )
 
         self._api_key = api_key
-        self._longest_line_bytes = bound_reply(max_output_tokens)
         self._client = FirstUse(make)
 
     async def upload(self, content: IO[bytes], name: str) -> str:
@@ -184,7 +180,7 @@ class OpenAIProviderBatches:
         async with (
             self._calling(HTTPStatus.NOT_FOUND) as client,
             client.files.with_streaming_response.content(file_id) as response,
-            aclosing(split_lines(response.iter_bytes(), self._longest_line_bytes)) as lines,
+            aclosing(split_lines(response.iter_bytes(), MOST_REPLY_BYTES)) as lines,
         ):
             async for line in lines:
                 if (answer := read_answer_line(line, part)) is not None:

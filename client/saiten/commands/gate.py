@@ -201,6 +201,7 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
+    drop_reports(junit, markdown)
     if pairwise:
         asked = {**options, "preferences": preferences, "max_loss": max_loss, "junit": junit, "markdown": markdown}
         judge_pairs(asked, judge_kind, as_json=as_json)
@@ -349,6 +350,14 @@ def require_writable(paths: Iterable[str | None]) -> None:
             raise InvalidItems(tell("{path}: there is no such folder", path=path))
         if path is not None and Path(path).is_dir():
             raise InvalidItems(tell("{value}: Is a directory", value=path or "the file to be written"))
+
+
+def drop_reports(*paths: str | None) -> None:
+    """Removes the reports of an earlier gate: where this one cannot run, theirs would be taken for its own. A link,
+    such as /dev/stdout, stays."""
+    for path in map(Path, filter(None, paths)):
+        if path.is_file() and not path.is_symlink():
+            path.unlink()
 
 
 def run_or_exit(job: GateJob) -> Object:

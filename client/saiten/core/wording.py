@@ -53,7 +53,7 @@ def tell_p(p: float) -> str:
 def describe_rule(rule: Any) -> str:
     """The rule in a few words: `max_drop 0.1, min_mean 2`."""
     asked = {"max_drop": rule.max_drop, "min_mean": rule.min_mean, "max_rise": rule.max_rise}
-    return ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+    return ", ".join(f"{name} {value + 0.0:g}" for name, value in asked.items() if value is not None)  # -0 is 0
 
 
 def name_rule(rule: Any) -> str:

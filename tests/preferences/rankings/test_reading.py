@@ -89,6 +89,14 @@ def test_faults_are_refused_at_their_line(record: Any, code: str) -> None:
     assert faults(RECORD, record) == [(2, code)]
 
 
+@pytest.mark.parametrize(("winner", "told"), [(None, "null"), ("x", '"x"'), (True, "true")])
+def test_a_winner_is_told_as_it_was_sent(winner: Any, told: str) -> None:
+    with pytest.raises(InvalidLines) as caught:
+        read_ndjson(lines({**RECORD, "winner": winner}), PreferenceReader())
+    ((_, fault),) = caught.value.faults
+    assert str(fault).startswith(f"winner is {told};")
+
+
 def test_a_rater_who_contradicts_himself_is_refused() -> None:
     said = {**RECORD, "rater": "r"}
     assert faults(said, {**said, "item": "i2"}, {**said, "winner": "b"}) == [(3, "preference-contradicted")]
