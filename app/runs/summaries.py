@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import ENDED_STATUSES, EXPIRED, Batch, Counts
@@ -315,7 +316,7 @@ def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
     from saiten_server.stats.observations import weigh_inversely
     from saiten_server.stats.resampling import estimate_mean
 
-    if not frames:
+    if not any(map(len, frames)):
         return Intervals(results=0, clusters=None, measures={})
     cluster, known = number_clusters(np.concatenate([frame.clusters for frame in frames]))
     units, weights = int(cluster.max()) + 1, weigh_inversely(np.concatenate([frame.probability for frame in frames]))
@@ -440,6 +441,7 @@ class Summaries:
     def __init__(self, store: BatchStore, rubrics: RubricSource) -> None:
         self._store = store
         self._rubrics = rubrics
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def summarize(self, project: str, batch: Batch) -> Summary:
         """The summary of the results that there are now. Raises UnknownRubric where its rubric is gone."""
@@ -476,13 +478,19 @@ class Summaries:
             names += (FINDING + code for code in tally.findings)
             waiting = MeanEstimate(clusters=0, interval=None, reason=STILL_RUNNING)
             return Intervals(results=tally.results, clusters=None, measures=dict.fromkeys(names, waiting))
-        # Memory: 8 bytes per value. Another thread does the work.
-        frames = [frame async for frame in read_frames(self._store, project, batch.id)]
-        found = await asyncio.to_thread(estimate_frames, frames, rubric, batch.metadata, findings=bool(tally.findings))
-        if batch.status in ENDED_STATUSES:
-            with suppress(StoreError):
-                await self._store.keep_intervals(project, batch.id, found)
-        return found
+        async with self._turns.setdefault(batch.id, asyncio.Lock()):
+            # Who asked before may have kept them meanwhile.
+            if (known := (await self._store.intervals(project, [batch.id])).get(batch.id)) is not None:
+                return known
+            # Memory: 8 bytes per value. Another thread does the work.
+            frame = await self._store.frames.read_frame(project, batch.id)
+            found = await asyncio.to_thread(
+                estimate_frames, [frame], rubric, batch.metadata, findings=bool(tally.findings)
+            )
+            if batch.status in ENDED_STATUSES:
+                with suppress(StoreError):
+                    await self._store.keep_intervals(project, batch.id, found)
+            return found
 
     async def _add_up(self, project: str, batch: Batch) -> Tally:
         """The figures, out of every score; those of a batch that has ended are kept for who asks again."""

@@ -1,11 +1,12 @@
 """Summaries of batches, from kept figures and from results as they stream by."""
 
+import asyncio
 import random
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 from scipy.stats import ttest_1samp
@@ -278,6 +279,13 @@ class ScoringStore:
         places = [Entry(position=position, item="a", candidate=None) for position in positions]
         return place_figures([self._results[position] for position in positions], places)
 
+    @property
+    def frames(self) -> Self:
+        return self
+
+    async def read_frame(self, project: str, batch_id: str) -> RunFrame:
+        return await self.frame(project, batch_id, after=-1, limit=self._total)
+
     async def tallies(self, project: str, ids: Sequence[str]) -> Mapping[str, Tally | None]:
         return dict.fromkeys(ids, self.tally)
 
@@ -328,8 +336,8 @@ async def test_unknown_figures_are_added_up_from_every_page(monkeypatch: pytest.
     store = ScoringStore(5)
     summary = await make_summaries(store).summarize("p", make_ended_batch())
     assert summary.aspects["warmth"].n == 5
-    # Once for the figures, and once for the intervals.
-    assert store.pages == [-1, 1, 3, 4] * 2
+    # In pages for the figures, and whole for the intervals.
+    assert store.pages == [-1, 1, 3, 4, -1]
 
 
 @pytest.mark.parametrize(("status", "kept"), [("completed", True), ("cancelled", True), ("running", False)])
@@ -355,6 +363,13 @@ async def test_intervals_are_computed_once_for_a_batch_that_has_ended(status: Ba
     assert first.aspects["warmth"].interval is not None
     assert await make_summaries(store).summarize("p", make_ended_batch(status)) == first
     assert (len(store.pages) == read) == kept
+
+
+async def test_who_asks_while_intervals_are_computed_waits_for_these() -> None:
+    store = ScoringStore(5, tally_results(MIXED))
+    told = make_summaries(store)
+    one, other = await asyncio.gather(*(told.summarize("p", make_ended_batch()) for _ in range(2)))
+    assert (one, len(store.pages)) == (other, 1)
 
 
 async def test_a_large_batch_that_goes_on_says_that_its_intervals_come_later(monkeypatch: pytest.MonkeyPatch) -> None:

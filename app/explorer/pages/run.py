@@ -32,6 +32,7 @@ from saiten_server.platform.web.language import Speech, mark, query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from saiten_server.runs import names as run_names
 from saiten_server.runs.names import build_of, signatures_of, system_of
+from saiten_server.runs.summaries import MOST_UNFINISHED
 from saiten_server.runs.summary import AspectSummary, Summary
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -86,7 +87,7 @@ async def gather_figures(
 ) -> dict[str, Any]:
     """Everything that rests on the run's results."""
     speech = speech_of(request)
-    summary = await container.batches.summarize(project, batch.id)
+    summary, estimating = await sum_up(container, project, batch)
     summary = await container.ratings.reliabilities.mark_summary(project, summary)
     cards = make_cards(rubric, summary, samples=batch.judge.samples)
     axis = HistogramAxis(max((level.count for card in cards for level in card.levels), default=1))
@@ -111,6 +112,7 @@ async def gather_figures(
     titles = titles_of(SaitenError)
     return {
         "summary": summary,
+        "estimating": estimating,
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},
@@ -136,6 +138,18 @@ async def gather_figures(
         "whose": "corrected" if request.query_params.get("figures") == "corrected" else "judge",
         "turns": turns,
     }
+
+
+async def sum_up(container: Container, project: str, batch: Batch) -> tuple[Summary, bool]:
+    """The summary, and whether its intervals are still to be computed: once, for a large run that has ended."""
+    estimating = False
+    if batch.status in ENDED_STATUSES and batch.counts.total > MOST_UNFINISHED:
+        found = await container.dashboard.computations.get(
+            project, ("summary", state_of(batch)), lambda: container.batches.summaries(project, [batch])
+        )
+        estimating = isinstance(found, PendingComputation)
+    summaries = await container.batches.summaries(project, [batch], intervals=not estimating)
+    return summaries[batch.id], estimating
 
 
 class PeopleRow(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -26,10 +26,13 @@ SPARE = 20
 """Extra runs to read if no system is named: no filter excludes those that name one."""
 
 
-async def find_predecessors(service: BatchService, project: str, batches: Sequence[Batch]) -> dict[str, Batch]:
-    """By id the completed run before each of these, of the same name, system and rubric version."""
+async def find_predecessors(
+    service: BatchService, project: str, batches: Sequence[Batch], read: Iterable[Batch] = ()
+) -> dict[str, Batch]:
+    """By id the completed run before each of these, of the same name, system and rubric version. `read` are others that
+    need not be read again."""
     befores = await service.befores(project, [batch.id for batch in batches])
-    known = {batch.id: batch for batch in batches}
+    known = {batch.id: batch for batch in (*batches, *read)}
     missing = {*befores.values()} - known.keys()
     known |= {batch.id: batch for batch in await service.find_each(project, [*missing])}
     found: dict[str, Batch] = {}

@@ -90,6 +90,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
     pairs: Sequence[run_values.Both] = ()
     if after is None:
         pairs = await container.batches.newest_pairs(project, asked.filter(), limit=MOST_LINES)
+    read = [*batches, *chain(*pairs)]
     pinned = await container.comparison.pinned(project, [*completed, *(batch for batch, _ in pairs)])
     pairs = [(pinned.get(batch.id, before), batch) for batch, before in pairs]
     summed = {batch.id: batch for batch in (*batches, *(chain(*pairs) if len(pairs) > MOST else ()))}
@@ -109,7 +110,7 @@ async def show_runs(request: Request, container: Serving, project: Project) -> R
         asked=asked,
         groups=[await describe_group(container, project, name, members, summaries) for name, members in groups.items()],
         summaries=summaries,
-        befores={**await run_values.find_predecessors(container.batches, project, completed), **pinned},
+        befores={**await run_values.find_predecessors(container.batches, project, completed, read), **pinned},
         pinned=pinned,
         count=len(batches),
         **above._asdict(),

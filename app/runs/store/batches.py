@@ -48,9 +48,10 @@ from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.sizes import add_bytes, measure_candidate, octets
 from saiten_server.platform.sql.tables import can_store, equals
 from saiten_server.runs.result import Result
-from saiten_server.runs.store import frames, leases, views
+from saiten_server.runs.store import leases, views
 from saiten_server.runs.store.account import lock_batches, log_completed, log_paused, store_accounts
 from saiten_server.runs.store.erasure import Erasure, note_erased_calls
+from saiten_server.runs.store.frames import FrameStore, read_page
 from saiten_server.runs.store.rows import (
     ACTIVE,
     RATED,
@@ -114,6 +115,7 @@ class BatchStore:
         self._window = window
         self._usd_per_day = usd_per_day
         self._clock = clock
+        self.frames = FrameStore(engine)
         self._erasure = Erasure(engine, clock=clock)
         self._of_unit: ColumnElement[bool] = {"rating": OF_RATINGS, "pair": OF_PAIRS, "any": true()}[unit]
         self._seen = SEEN & self._of_unit
@@ -290,7 +292,7 @@ class BatchStore:
 
     async def frame(self, project: str, batch_id: str, *, after: int, limit: int) -> RunFrame:
         """The same results as columns, which are cheap to read for a whole batch."""
-        return await frames.read_page(self._engine, project, batch_id, after=after, limit=limit)
+        return await read_page(self._engine, project, batch_id, after=after, limit=limit)
 
     async def find_evaluation(self, project: str, batch_id: str, position: int) -> str | None:
         """The id of the result at that position; None if there is none."""

@@ -1,5 +1,6 @@
 """The page of one run: its figures, what can be done with it, and who may."""
 
+import asyncio
 import importlib.abc
 import json
 import re
@@ -29,6 +30,8 @@ from saiten_server.explorer.pages.run import (
     titles_of,
 )
 from saiten_server.platform.web.language import TERMS
+from saiten_server.runs.frame import RunFrame
+from saiten_server.runs.store.frames import FrameStore
 from saiten_server.runs.summary import AspectSummary, Summary
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
 from tests.support.keyed import make_keys
@@ -94,6 +97,26 @@ async def test_levels_and_warnings_lead_to_their_items(client):
     assert f"/explore?run={run}&warning=baseline-judge" not in items  # said of every one, and on top
     assert any("value=overall%3A" in link for link in items)
     assert any(link.endswith("measure=overall") for link in items)
+
+
+async def test_a_large_run_is_shown_before_its_intervals(client, monkeypatch):
+    read, ready = FrameStore.read_frame, asyncio.Event()
+
+    async def read_later(*asked: Any) -> RunFrame:
+        await ready.wait()
+        return await read(*asked)
+
+    monkeypatch.setattr(FrameStore, "read_frame", read_later)
+    monkeypatch.setattr("saiten_server.explorer.pages.run.MOST_UNFINISHED", 0)
+    run = await post_varied(client)
+    early = (await client.get(f"/runs/{run}", headers={"Accept": "text/html"})).text
+    ready.set()
+    aspects = (await client.get(f"/v1/batches/{run}/summary")).json()["aspects"]
+    late = await read_computed(client, f"/runs/{run}")
+    mean = f"{aspects['overall']['mean']:.2f}"
+    assert all(("The intervals are being computed" in page) == (page == early) for page in (early, late))
+    assert mean in early
+    assert mean in late
 
 
 async def test_correlations_by_rank_and_by_value(client):
