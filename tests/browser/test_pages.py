@@ -29,6 +29,12 @@ NAMES = (
     "explore-choose",
     "aspects",
     "aspects-ko",
+    "leaderboard",
+    "leaderboard-talks",
+    "preferences",
+    "preferences-talks",
+    "monitors",
+    "monitor",
     "try",
     "try-pair",
     "try-wait",
@@ -79,6 +85,12 @@ def path_of(site: Pages, name: str) -> str:
         "explore-choose": "/explore?text=a",
         "aspects": "/explore/aspects?rubric=ja-dialogue",
         "aspects-ko": "/explore/aspects?rubric=ko-comment",
+        "leaderboard": "/leaderboard",
+        "leaderboard-talks": f"/leaderboard?name={name_of(site.url, talks)}&rubric=ja-conversation",
+        "preferences": "/leaderboard/preferences",
+        "preferences-talks": f"/leaderboard/preferences?name={name_of(site.url, talks)}",
+        "monitors": "/monitors",
+        "monitor": make_monitor(site.url),
         "try": "/try",
         "try-pair": make_pair(site.url),
         "try-wait": f"/try/ev_0?since={int(time.time())}",
@@ -97,6 +109,20 @@ def path_of(site: Pages, name: str) -> str:
         "login": "/login",
         "nothing": "/nowhere",
     }[name]
+
+
+@cache
+def name_of(url: str, run: str) -> str:
+    """The name of a run."""
+    return str(httpx.get(f"{url}/v1/batches/{run}", trust_env=False, timeout=LIMIT_SECONDS).json()["name"])
+
+
+@cache
+def make_monitor(url: str) -> str:
+    """The page of a monitor with an alarm, which has seen nothing yet."""
+    asked = {"name": "窓口", "rubric": "ja-conversation", "rate": 0.5, "alarm": {"aspects": ["overall"]}}
+    made = httpx.post(f"{url}/v1/monitors", json=asked, trust_env=False, timeout=LIMIT_SECONDS)
+    return f"/monitors/{made.json()['id']}"
 
 
 @cache

@@ -25,6 +25,7 @@ def test_a_file_becomes_a_table_markdown_or_json() -> None:
     text = analyze("ranking", "-", stdin=ndjson(RECORDS))
     assert text.exit_code == 0, text.stderr
     assert "tied with the best: s2" in text.stdout
+    assert "strength: log odds; 0 is the mean" in text.stdout
     assert "being shown first adds" in text.stdout
     lines = analyze("ranking", "-", "--markdown", stdin=ndjson(RECORDS)).stdout.splitlines()
     assert lines[0].startswith("| Rank | System | Strength |")

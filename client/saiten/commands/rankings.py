@@ -49,6 +49,7 @@ def print_ranking(ranking: Mapping[str, Any], title: str) -> None:
         "{title}: {looks} looks, {clusters} independent", title=title, **pick_fields(ranking, "looks", "clusters")
     )
     print_sheet(TerminalTable(told, tuple(map(tell, COLUMN_TITLES)), tuple(rows)), console())
+    print_text(tell("strength: log odds; 0 is the mean of all systems"))
     print_text(tell("tied with the best: {names}", names=", ".join(ranking["tied_with_best"])))
     if (effect := ranking["position_effect"]) is not None:
         found = signed_figure(effect["value"]), span(effect["interval"])
