@@ -60,7 +60,21 @@ async def open_service(
         await stack.enter_async_context(client)
         if url is not None:
             await client.greet()
-        yield client
+        try:
+            yield client
+        except (ServiceRefused, InvalidItems) as error:
+            # A command may say in its own words what the service refused.
+            refused = error if isinstance(error, ServiceRefused) else error.__context__
+            if url is None and isinstance(refused, ServiceRefused) and refused.status == 404:
+                tell_database()
+            raise
+
+
+def tell_database() -> None:
+    """Says on standard error where a private service looked for what is not there, if nothing named the database."""
+    if not os.environ.get("DATABASE_URL"):
+        named = tell("looked in saiten.db of this folder: name another database in DATABASE_URL, or a service by --url")
+        click.echo(f"saiten: {named}", err=True)
 
 
 async def send(method: str, path: str, url: str | None, body: Mapping[str, Any] | None = None) -> Object:
