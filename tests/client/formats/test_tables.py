@@ -75,6 +75,12 @@ def test_encodings_are_detected_and_said(text: str, encoding: str, name: str) ->
     assert f"{name}, detected" in next(reader.report.lines())
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "cp932"])
+def test_a_zero_byte_in_a_line_is_no_sign_of_utf_16(encoding: str) -> None:
+    items, _ = read("file.csv", (JA + "9,元気\x00ですか,はい\r\n").encode(encoding))
+    assert "\x00" in said(items[-1])[0]  # which is refused as a control character, with its line and column
+
+
 def test_a_named_encoding_decides() -> None:
     text = "質問,回答\nｱ,ｲ\n"
     items, reader = read("file.csv", text.encode("cp932"), input_encoding="shift_jis")

@@ -18,6 +18,9 @@ BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+WIDE_ENDS = (b"\n\x00", b"\x00\n", b"\r\x00", b"\x00\r")
+"""The ends of a line in UTF-16. A zero byte elsewhere alone is a broken character of another encoding."""
+
 CANDIDATES = {"SHIFT_JIS": "cp932", "CP932": "cp932", "EUC-JP": "euc_jp", "EUC-KR": "cp949", "CP949": "cp949"}
 """What chardet may answer, and the superset of it that Windows writes."""
 
@@ -78,13 +81,13 @@ def find_encoding(file: IO[bytes], name: str, wanted: str | None) -> Encoding:
     for beginning, codec in BYTE_ORDER_MARKS.items():
         if start.startswith(beginning):
             return Encoding(codec, detected=True)
-    if b"\x00" in start:
+    if b"\x00" in start and (b"\n" not in start or any(end in start for end in WIDE_ENDS)):
         low, high = start[::2].count(0), start[1::2].count(0)
         return Encoding("utf-16-be" if low > high else "utf-16-le", detected=True)
     foreign = find_foreign(file)
     if foreign is None:
         return Encoding("iso2022_jp_ext" if is_mail(file) else "utf-8", detected=True)
-    guessed = guess(foreign)
+    guessed = guess(foreign.replace(b"\x00", b" "))
     if guessed is None:
         raise UnreadableInput(
             tell(
