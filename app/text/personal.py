@@ -31,6 +31,10 @@ SEPARATORS = (
     | dict.fromkeys(map(ord, "\t\xa0\xad\u2002\u2003\u2009\u200b\u200c\u200d\u202f\u2060\ufeff"), " ")
 )
 
+KANJI_DIGITS = dict(zip(map(ord, "〇零一二三四五六七八九"), "00123456789", strict=True))
+KANJI_NUMBER = re.compile("(?=[〇零]*[一二三四五六七八九])[〇零一二三四五六七八九]{2,}")
+"""Digits in a row, not all of them the circles that stand for a word: 〇九〇, and not 〇〇さん."""
+
 HOST_CHARACTERS = "A-Za-z0-9ぁ-ヿ一-鿿가-힣"
 HOST = rf"(?:[{HOST_CHARACTERS}](?:[{HOST_CHARACTERS}-]{{0,61}}[{HOST_CHARACTERS}])?\.){{1,8}}[A-Za-z]{{2,24}}"
 AT = r"(?: ?@ ?| ?[(\[]at[)\]] ?)"
@@ -47,7 +51,8 @@ PHONES = re.compile(
       (?<![A-Za-z]/) (?<!〒) (?<!〒\ ) (?:
       \+\d{{1,3}}(?:{GAP})? \d{{1,4}} (?:(?:{GAP})?\d{{2,4}}){{2,3}}
     | (?:00[12]?|010)(?:{GAP})?8[12](?:{GAP})?(?:0{GAP})?\d{{1,3}}(?:(?:{GAP})?\d{{3,4}}){{2}}
-    | 8[12]-\d{{1,3}}-\d{{3,4}}-\d{{4}}
+    | 8[12]([-.\ ])\d{{1,3}}\1\d{{3,4}}\1\d{{4}}
+    | 8(?:1[789]|21)0\d{{8}}
     | \(?0\d{{1,4}}{GAP}\d{{1,4}}{GAP}\d{{3,4}}
     | 0(?:[5789]0|1[016789]){SPOKEN}\d{{3,4}}{SPOKEN}\d{{4}}
     | 0[5789]0{GAP}\d{{8}}
@@ -61,7 +66,7 @@ PHONES = re.compile(
     ) (?!\d) (?!-\d)""",
     re.VERBOSE,
 )
-INTERNATIONAL = re.compile(r"\+|00|8[12]-|010[^\d]?8[12]\D")
+INTERNATIONAL = re.compile(r"\+|00|8[12][-. ]|8(?:1[789]|21)0\d{8}|010[^\d]?8[12]\D")
 BOOK = re.compile(r"IS[BS]N(?:-1[03])?[ :.]{0,3}\Z")
 """What stands before the number of a book."""
 
@@ -155,8 +160,8 @@ def hide_personal(text: str, kinds: Collection[str]) -> str:
 
 
 def narrow_forms(text: str) -> str:
-    """The text with ASCII in place of full-width forms, dashes, dots and blanks, of the same length."""
-    return text.translate(NARROW | SEPARATORS)
+    """The text with ASCII in place of full-width forms, kanji digits, dashes, dots and blanks, of the same length."""
+    return KANJI_NUMBER.sub(lambda found: found[0].translate(KANJI_DIGITS), text).translate(NARROW | SEPARATORS)
 
 
 def find_emails(text: str) -> Iterator[tuple[int, int]]:
@@ -172,8 +177,9 @@ def find_phones(text: str) -> Iterator[tuple[int, int]]:
     plain = narrow_forms(text)
     for found in PHONES.finditer(plain):
         digits = re.sub(r"\D", "", found[0])
-        is_book = BOOK.search(plain[max(0, found.start() - 10) : found.start()]) is not None
-        if not is_book and is_phone(digits, international=INTERNATIONAL.match(found[0]) is not None):
+        before = plain[max(0, found.start() - 16) : found.start()]
+        is_other = BOOK.search(before) or (len(digits) == 12 == len(found[0]) and PARCEL.search(before))
+        if not is_other and is_phone(digits, international=INTERNATIONAL.match(found[0]) is not None):
             yield found.span()
 
 
