@@ -89,7 +89,7 @@ def arrange(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
 
     `--dist worksteal` gives each process one share, and a process that is done half of what is left of the longest.
     Fault tests mostly wait for processes, up to 40 s each: so they stand among others, which have the CPU meanwhile,
-    and in the first third of a share, so that none of them begins when all else is done. Tests that load PyTorch stand
+    and in the first two thirds of a share, so that none of them begins when all else is done. Tests that load PyTorch stand
     first in one share, and those of the browser first in another: each falls to one process.
     """
     # As text: to compare thousands of paths part by part takes a noticeable time in each process.
@@ -118,14 +118,14 @@ def arrange(items: Sequence[pytest.Item], shares: int) -> list[pytest.Item]:
 
 def mix(few: Sequence[pytest.Item], modules: Sequence[Sequence[pytest.Item]]) -> list[pytest.Item]:
     """All of them, each in its order: `few` where a module ends, whose fixtures serve all its tests, and evenly over the
-    first third."""
+    first two thirds."""
     found: list[pytest.Item] = []
     passed, placed = 0, 0
-    third = sum(len(module) for module in modules) // 3
+    most = sum(len(module) for module in modules) * 2 // 3
     for module in modules:
         found += module
         passed += len(module)
-        due = len(few) * min(passed, third) // max(third, 1)
+        due = len(few) * min(passed, most) // max(most, 1)
         found += few[placed:due]
         placed = due
     return [*found, *few[placed:]]

@@ -37,7 +37,7 @@ def test_in_one_process_all_are_there_in_their_order_and_modules_are_whole(
     assert_whole(items)
 
 
-def test_each_process_has_as_many_and_its_fault_tests_early_and_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_has_as_many_and_its_fault_tests_apart_and_none_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
     few = make(FAULTS, 4, 12)
     torch, seen = make(WITH_PYTORCH[2], 2, 5), make(BROWSER, 4, 3)
@@ -52,7 +52,7 @@ def test_each_process_has_as_many_and_its_fault_tests_early_and_apart(monkeypatc
     for first in range(0, 4 * each, each):
         places = [place for place, item in enumerate(items[first : first + each]) if item in few]
         assert len(places) == 12
-        assert places[-1] <= each / 2
+        assert places[-1] <= each * 3 / 4
         assert max(later - earlier for earlier, later in pairwise(places)) <= 18
         assert min(later - earlier for earlier, later in zip(places, places[2:], strict=False)) > 2
 
