@@ -9,6 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from saiten_server.core.dialogue import Utterance
 from saiten_server.core.evaluation import Usage
+from saiten_server.platform.sql import engine as db
+from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import change
 from saiten_server.platform.sql.tables import running_time
 from saiten_server.runs.store.batches import BatchStore
@@ -83,6 +85,11 @@ async def make_batch(
     await store.begin(project, batch_id, BatchOptions(**options), created_at, rubric_digest)
     await store.append(batch_id, make_candidates(count, turns=turns))
     await store.accept(project, batch_id, unit_cost_usd=unit_cost_usd, answer=answer, api_key=api_key)
+
+
+async def date_back(engine: AsyncEngine, batch_id: str) -> None:
+    """Lets the batch be as old as `START`."""
+    await db.execute(engine, update(t.batches).where(t.batches.c.id == batch_id).values(created_at=START))
 
 
 def finish(work: Work, position: int, *, cost_usd: float | None = 0.0, **changes: Any) -> FinishedCandidate:

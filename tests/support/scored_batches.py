@@ -1,6 +1,7 @@
 """Completed batches out of columns of ratings, in whatever store they are made."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
@@ -8,7 +9,7 @@ from saiten_server.core.dialogue import Utterance
 from saiten_server.core.evaluation import AspectResult, RelevanceResult, RubricReference, Unrated
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.work import ChunkJob, FinishedCandidate
-from tests.support.batches import LEASE, START
+from tests.support.batches import LEASE, date_back
 from tests.support.fake_rubrics import small_rubric
 from tests.support.records import make_record
 
@@ -48,9 +49,11 @@ async def score_batch(
         for position, (item, candidate) in enumerate(named)
     ]
     settled = BatchOptions(**{"rubric": "small", "relevance": None, **options})
-    await store.begin(project, batch_id, settled, START, ids_given=ids_given)
+    # Now, because a service that runs beside discards what was begun long ago and is not accepted.
+    await store.begin(project, batch_id, settled, datetime.now(UTC), ids_given=ids_given)
     await store.append(batch_id, [(place, pose(place)) for place in places])
     await store.accept(project, batch_id, unit_cost_usd=None, answer=None)
+    await date_back(store._engine, batch_id)
     work = await store.claim(ChunkJob(batch_id, 0), "w1", LEASE)
     if work is None or len(work.todo) != count:
         raise RuntimeError(f"{count} results are more than a chunk")

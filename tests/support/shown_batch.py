@@ -1,5 +1,6 @@
 """A completed batch with one of everything that the pages of items have to show, put into a database."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
@@ -22,7 +23,7 @@ from saiten_server.platform.sql.schema import migrate
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.work import CHUNK_SIZE, ChunkJob, FinishedCandidate
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
-from tests.support.batches import LEASE, START
+from tests.support.batches import LEASE, date_back
 from tests.support.records import make_record
 
 BATCH = "ba_shown"
@@ -145,9 +146,12 @@ async def keep_shown(
     shown = [make_shown(position, rubric) for position in range(count)]
     entries = [Entry(position=position, item=f"item-{position}", candidate=None) for position in range(count)]
     candidates = [(entry, make_candidate(entry.position, **shown[entry.position][1])) for entry in entries]
-    await store.begin(project, BATCH, BatchOptions(**{"name": "夜間", "relevance": None, **options}), START)
+    # Now, because a service that runs beside discards what was begun long ago and is not accepted.
+    asked = BatchOptions(**{"name": "夜間", "relevance": None, **options})
+    await store.begin(project, BATCH, asked, datetime.now(UTC))
     await store.append(BATCH, candidates)
     await store.accept(project, BATCH, unit_cost_usd=None, answer=None)
+    await date_back(engine, BATCH)
     for chunk in range(-(-count // CHUNK_SIZE)):
         work = await store.claim(ChunkJob(BATCH, chunk), "w1", LEASE)
         if work is None:
