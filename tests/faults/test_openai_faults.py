@@ -242,7 +242,9 @@ async def test_who_waits_for_a_place_waits_no_longer_than_that():
             rates = (bench.rate(None, make_dialogue(f"応答 {number}")) for number in range(6))
             for refused in await asyncio.gather(*rates, return_exceptions=True):
                 assert isinstance(refused, JudgeUnavailable)
-                assert "the judge is busy: no place within" in str(refused)
+                # The two limits end at the same moment: on a busy machine either is noticed first.
+                busy, slow = "the judge is busy: no place within", "the judge gave no reply within 0.3 s"
+                assert busy in str(refused) or slow in str(refused)
                 assert refused.retry_after_seconds == 1.0
         assert bench.fake.requests == []
         async with flow.passage(max_wait_seconds=60):
