@@ -49,10 +49,9 @@ def differences(one: str, other: str) -> dict[str, tuple[str, str]]:
 
 def find_differing(signatures: Iterable[str]) -> tuple[str, ...]:
     """The comparable pieces that are not the same in all of the lines, in their order."""
-    first, *rest = map(read_comparable, signatures)
-    return tuple(
-        dict.fromkeys(piece for other in rest for piece in [*first, *other] if first.get(piece) != other.get(piece))
-    )
+    lines = [*map(read_comparable, signatures)]
+    pieces = dict.fromkeys(piece for line in lines for piece in line)
+    return tuple(piece for piece in pieces if len({line.get(piece) for line in lines}) > 1)
 
 
 def plain_piece(value: str) -> str:

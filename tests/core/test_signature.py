@@ -93,6 +93,12 @@ def test_both_paths_in_one_line() -> None:
     )
 
 
+def test_pieces_that_differ_between_lines_are_found_in_their_order() -> None:
+    lines = ("saiten:1|judge:a|model:b", "saiten:2|judge:a|model:c", "saiten:2|judge:d|model:b|weight:1")
+    assert signature.find_differing(lines) == ("judge", "model", "weight")
+    assert signature.find_differing(lines[:1]) == signature.find_differing([]) == ()  # every result may have failed
+
+
 def test_a_given_baseline_stands_as_given_and_zero_has_no_sign() -> None:
     given = RELEVANCE.model_copy(update={"baseline_source": "number", "baseline": 4e-7, "weight": -0.0})
     pieces = signature.describe_relevance(given, ())
