@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten_server.core.access import ProjectPolicy, TextKeeping
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure, KeyedAnswer
 from saiten_server.core.dialogue import Utterance, digest_context
-from saiten_server.core.errors import StoreUnavailable
+from saiten_server.core.errors import StoreFull, StoreUnavailable
 from saiten_server.core.evaluation import EvaluationRequest, ExplainedRating, Explanation, Record, Translation, Unrated
 from saiten_server.core.model import key_of
 from saiten_server.core.redaction import DROPPED, ERASED, HASHED, Erased
@@ -200,6 +200,19 @@ async def test_a_frame_that_was_kept_in_another_form_is_made_again(
     ]  # NaN is not equal to itself
     async with read(bench.engine) as connection:
         assert (await connection.execute(select(run_frames.c.state))).scalar_one() == state
+
+
+async def test_a_full_disk_keeps_nobody_from_a_frame(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: AsyncEngine) -> None:
+        raise StoreFull(words("no space left"))
+
+    monkeypatch.setattr(frames, "LEAST_KEPT", 1)
+    await finish_batch(bench)
+    with monkeypatch.context() as patched:
+        patched.setattr("saiten_server.platform.sql.engine.change", refuse)
+        assert len(await FrameStore(bench.engine).read_frame("team", "ba_1"))
+    async with read(bench.engine) as connection:
+        assert (await connection.execute(select(run_frames.c.state))).all() == []
 
 
 @pytest.mark.parametrize("texts", ["hash", "drop"])

@@ -7,6 +7,7 @@ import functools
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.batch import ENDED_STATUSES
 from saiten_server.core.conversation import FINDING, FINDING_CODES, KIND_CODES, FaultyTurns, list_codes
+from saiten_server.core.errors import StoreError
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.runs.store.browsing import Browsable, find_batch
@@ -88,12 +90,17 @@ class FrameStore:
         frame = await self._read_all(batch)
         if state is not None and batch.total >= LEAST_KEPT:
             row = {"batch_id": batch_id, "state": state, "frame": await asyncio.to_thread(pack_frame, frame)}
-            async with db.change(self._engine) as connection:
-                # Locked: an erasure or a redaction that comes later removes the row again.
-                held = STATE.where(t.batches.c.id == batch_id).with_for_update()
-                if (await connection.execute(held)).scalar_one_or_none() == state:
-                    await connection.execute(db.insert_or_replace(connection, t.run_frames), row)
+            with suppress(StoreError):  # a full disk must not prevent the answer
+                await self._keep(row)
         return frame
+
+    async def _keep(self, row: Mapping[str, Any]) -> None:
+        """Stores the frame where the batch is still in the state that it was read in."""
+        async with db.change(self._engine) as connection:
+            # Locked: an erasure or a redaction that comes later removes the row again.
+            held = STATE.where(t.batches.c.id == row["batch_id"]).with_for_update()
+            if (await connection.execute(held)).scalar_one_or_none() == row["state"]:
+                await connection.execute(db.insert_or_replace(connection, t.run_frames), row)
 
     async def _read_all(self, batch: Browsable) -> RunFrame:
         frames: list[RunFrame] = []
