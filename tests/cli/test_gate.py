@@ -13,6 +13,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from saiten.commands.gate import drop_reports
+from saiten.commands.gate_settings import GATE_FILE
 from saiten_server import __version__
 from tests.support.command import begin, finish, saiten, saiten_redirected, started
 from tests.support.fake_openai import FakeOpenAI, hang, status
@@ -392,6 +394,22 @@ def test_every_mistake_could_not_run_and_costs_nothing(tmp_path: Path, arguments
     assert (done.returncode, done.stdout) == (COULD_NOT_RUN, ""), done.stdout
     assert words in done.stderr, done.stderr
     assert "scoring" not in done.stderr
+
+
+def test_what_a_gate_reads_is_no_earlier_report(tmp_path: Path) -> None:
+    (tmp_path / GATE_FILE).write_text("", encoding="utf-8")
+    names = ("items.ndjson", "base.ndjson", "judge.json", GATE_FILE)
+    for name in (*names, "report.xml"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    paths = [str(tmp_path / name) for name in (*names, "report.xml")]
+    drop_reports([*paths, None, str(tmp_path), str(tmp_path / ("long" * 99))], [*paths[:-1], None])
+    assert {one.name for one in tmp_path.iterdir()} == {*names}
+
+
+def test_a_baseline_that_is_named_as_a_report_stays(tmp_path: Path) -> None:
+    (baseline := tmp_path / "base.jsonl").write_text("{}", encoding="utf-8")
+    done = gate(tmp_path, "--candidate", "none.jsonl", "--baseline", "base.jsonl", "--junit", "./base.jsonl")
+    assert (done.returncode, baseline.read_text(encoding="utf-8")) == (COULD_NOT_RUN, "{}")
 
 
 async def test_a_key_that_the_service_refuses(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -201,7 +202,8 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
-    drop_reports(junit, markdown)
+    read = (options["candidate"], options["baseline"], options["judge_reference"], preferences, config or GATE_FILE)
+    drop_reports((junit, markdown), read)
     if pairwise:
         asked = {**options, "preferences": preferences, "max_loss": max_loss, "junit": junit, "markdown": markdown}
         judge_pairs(asked, judge_kind, as_json=as_json)
@@ -352,12 +354,14 @@ def require_writable(paths: Iterable[str | None]) -> None:
             raise InvalidItems(tell("{value}: Is a directory", value=path or "the file to be written"))
 
 
-def drop_reports(*paths: str | None) -> None:
+def drop_reports(reports: Iterable[str | None], inputs: Iterable[str | None]) -> None:
     """Removes the reports of an earlier gate: where this one cannot run, theirs would be taken for its own. A link,
-    such as /dev/stdout, stays."""
-    for path in map(Path, filter(None, paths)):
-        if path.is_file() and not path.is_symlink():
-            path.unlink()
+    such as /dev/stdout, stays, and so does what the gate reads."""
+    kept = {os.path.realpath(one) for one in inputs if one is not None}
+    for path in map(Path, filter(None, reports)):
+        with suppress(OSError):  # told where the report is written
+            if path.is_file() and not path.is_symlink() and os.path.realpath(path) not in kept:
+                path.unlink()
 
 
 def run_or_exit(job: GateJob) -> Object:
