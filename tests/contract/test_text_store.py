@@ -202,6 +202,20 @@ async def test_a_frame_that_was_kept_in_another_form_is_made_again(
         assert (await connection.execute(select(run_frames.c.state))).scalar_one() == state
 
 
+async def test_stores_that_need_a_large_run_at_once_read_it_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "LEAST_KEPT", 1)
+    await finish_batch(bench)
+    read_all, asked = FrameStore._read_all, []
+
+    async def note(store: FrameStore, *given: Any) -> Any:
+        asked.append(store)
+        return await read_all(store, *given)
+
+    monkeypatch.setattr(FrameStore, "_read_all", note)
+    one, other = await asyncio.gather(*(FrameStore(bench.engine).read_frame("team", "ba_1") for _ in range(2)))
+    assert (len(asked), one.items.tolist()) == (1, other.items.tolist())
+
+
 async def test_a_full_disk_keeps_nobody_from_a_frame(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: AsyncEngine) -> None:
         raise StoreFull(words("no space left"))

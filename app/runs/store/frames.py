@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from sqlalchemy import Select, Text, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -60,20 +60,22 @@ STATE: Select[Any] = select(functools.reduce(lambda told, one: told.concat("/").
 """What changes whenever the results of an ended batch do; nothing for one whose results still change."""
 
 
+TURNS: WeakKeyDictionary[AsyncEngine, WeakValueDictionary[str, asyncio.Lock]] = WeakKeyDictionary()
+"""Locks by engine and batch. The stores of an engine share them, so that pages and figures that need the same large run
+at once read it once."""
+
+
 class FrameStore:
     """Reads frames, of a project's own batches only. Raises the `Store…` errors."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns = TURNS.setdefault(engine, WeakValueDictionary())
 
     async def read_frame(self, project: str, batch_id: str) -> RunFrame:
         """All results that the batch has now; none if the project has no such batch. Those of a large batch that
         has ended are kept for the next time: who asks while they are read waits for that."""
-        turn = self._turns.get(batch_id)
-        if turn is None:
-            turn = self._turns[batch_id] = asyncio.Lock()
-        async with turn:
+        async with self._turns.setdefault(batch_id, asyncio.Lock()):
             return await self._read(project, batch_id)
 
     async def _read(self, project: str, batch_id: str) -> RunFrame:
