@@ -293,8 +293,8 @@ def rank_counts(counter: Counter[str]) -> dict[str, int]:
     return dict(sorted(counter.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-MOST_UNFINISHED = 20_000
-"""Results of a batch that still goes on whose values are read at each request; it takes a fifth of a second."""
+MOST_READ_AT_ONCE = 20_000
+"""Results whose values are read while a request waits for them, which takes a fifth of a second."""
 
 STILL_RUNNING = Message("batch-still-running")
 
@@ -473,7 +473,7 @@ class Summaries:
 
     async def _find_intervals(self, project: str, batch: Batch, rubric: Rubric, tally: Tally) -> Intervals:
         """The intervals, out of every value; those of a batch that has ended are kept likewise."""
-        if batch.status not in ENDED_STATUSES and tally.results > MOST_UNFINISHED:
+        if batch.status not in ENDED_STATUSES and tally.results > MOST_READ_AT_ONCE:
             names = [*tally.aspects, *tally.composites, *(name + BLENDED for name in tally.aspects)]
             names += (FINDING + code for code in tally.findings)
             waiting = MeanEstimate(clusters=0, interval=None, reason=STILL_RUNNING)

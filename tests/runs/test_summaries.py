@@ -373,7 +373,7 @@ async def test_who_asks_while_intervals_are_computed_waits_for_these() -> None:
 
 
 async def test_a_large_batch_that_goes_on_says_that_its_intervals_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("saiten_server.runs.summaries.MOST_UNFINISHED", 2)
+    monkeypatch.setattr("saiten_server.runs.summaries.MOST_READ_AT_ONCE", 2)
     store = ScoringStore(5, tally_results(MIXED[:3]))
     summary = await make_summaries(store).summarize("p", make_ended_batch("running"))
     assert (summary.aspects["warmth"].interval, len(store.pages)) == (None, 0)

@@ -32,7 +32,7 @@ from saiten_server.platform.web.language import Speech, mark, query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, WritableProject, read_form, redirect, render
 from saiten_server.runs import names as run_names
 from saiten_server.runs.names import build_of, signatures_of, system_of
-from saiten_server.runs.summaries import MOST_UNFINISHED
+from saiten_server.runs.summaries import MOST_READ_AT_ONCE
 from saiten_server.runs.summary import AspectSummary, Summary
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -143,7 +143,7 @@ async def gather_figures(
 async def sum_up(container: Container, project: str, batch: Batch) -> tuple[Summary, bool]:
     """The summary, and whether its intervals are still to be computed: once, for a large run that has ended."""
     estimating = False
-    if batch.status in ENDED_STATUSES and batch.counts.total > MOST_UNFINISHED:
+    if batch.status in ENDED_STATUSES and batch.counts.total > MOST_READ_AT_ONCE:
         found = await container.dashboard.computations.get(
             project, ("summary", state_of(batch)), lambda: container.batches.summaries(project, [batch])
         )

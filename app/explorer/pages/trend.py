@@ -41,7 +41,7 @@ from saiten_server.platform.web.language import Speech, query, speech_of
 from saiten_server.platform.web.page import PageRoute, Project, render
 from saiten_server.runs import names as run_names
 from saiten_server.runs.names import build_of, signatures_of, system_of
-from saiten_server.runs.summaries import MOST_UNFINISHED
+from saiten_server.runs.summaries import MOST_READ_AT_ONCE
 from saiten_server.runs.summary import Summary
 from saiten_server.scoring.rubrics.files import find_rubric
 
@@ -222,7 +222,7 @@ async def find_trend(
     if len(batches) < 2:
         return None
     key = ("trend", batch.rubric, *map(state_of, batches))
-    is_large = sum(one.counts.total for one in batches) > MOST_UNFINISHED
+    is_large = sum(one.counts.total for one in batches) > MOST_READ_AT_ONCE
     wait = CHART_WAIT_SECONDS if is_large else TREND_WAIT_SECONDS
     summaries = await container.dashboard.computations.get(
         project, key, lambda: container.batches.summaries(project, batches), wait_seconds=wait

@@ -107,7 +107,7 @@ async def test_a_large_run_is_shown_before_its_intervals(client, monkeypatch):
         return await read(*asked)
 
     monkeypatch.setattr(FrameStore, "read_frame", read_later)
-    monkeypatch.setattr("saiten_server.explorer.pages.run.MOST_UNFINISHED", 0)
+    monkeypatch.setattr("saiten_server.explorer.pages.run.MOST_READ_AT_ONCE", 0)
     run = await post_varied(client)
     early = (await client.get(f"/runs/{run}", headers={"Accept": "text/html"})).text
     ready.set()
