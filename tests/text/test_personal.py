@@ -93,4 +93,4 @@ def test_hostile_texts_take_no_time_that_grows_with_their_square():
         "a at " * 50_000,
         "0 " * 100_000,
     ):
-        cover_personal(text, ["email", "phone", "number"])
+        assert len(cover_personal(text, ["email", "phone", "number"]).text) <= len(text)

@@ -202,8 +202,8 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
-    read = (options["candidate"], options["baseline"], options["judge_reference"], preferences, config or GATE_FILE)
-    drop_reports((junit, markdown), read)
+    inputs = (options["candidate"], options["baseline"], options["judge_reference"], preferences, config or GATE_FILE)
+    drop_reports((junit, markdown), inputs)
     if pairwise:
         asked = {**options, "preferences": preferences, "max_loss": max_loss, "junit": junit, "markdown": markdown}
         judge_pairs(asked, judge_kind, as_json=as_json)
