@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import time
 from asyncio import Future
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from itertools import islice
@@ -34,6 +34,7 @@ from sqlalchemy import (
     literal,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError, SQLAlchemyError
@@ -43,6 +44,7 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import SettingsInvalid, StoreUnavailable
 from saiten_server.platform.coalescing import Coalescer
 from saiten_server.platform.sql.failures import LOCKED, translate_error
+from saiten_server.platform.tasks import surviving
 
 TURNS = 7_236_147
 """The first key of the advisory locks of ratings: any number that no other program on the database uses."""
@@ -107,7 +109,7 @@ def _create_postgres_engine(url: URL, common: dict[str, Any]) -> AsyncEngine:
         pool_size=POSTGRES_CONNECTIONS,
         # The last one used comes first, so that it need not be asked whether it still answers.
         pool_use_lifo=True,
-        connect_args={"timeout": CONNECT_SECONDS},
+        connect_args={"timeout": CONNECT_SECONDS, "server_settings": {"application_name": PROGRAM}},
         **common,
     )
     event.listen(engine.sync_engine, "connect", notice_severed)
@@ -402,10 +404,46 @@ enough for work to continue within 30 s."""
 
 
 def give_up_frozen(connection: Any, _record: Any) -> None:
-    """SQLAlchemy's `connect` listener for asyncpg: frees what a process has locked that was stopped in the middle of a
-    transaction (SIGSTOP, a paused machine) and whose connection stays open. Others would wait for it for ever."""
+    """SQLAlchemy's `connect` listener for asyncpg: frees what a process has locked that was stopped between two
+    statements of a transaction (SIGSTOP, a paused machine) and whose connection stays open. Others would wait for it
+    for ever."""
     setting = f"SET idle_in_transaction_session_timeout = '{FROZEN_SECONDS}s'"
     connection.run_async(lambda driver: driver.execute(setting))
+
+
+PROGRAM = "saiten"
+"""The `application_name` of every connection."""
+
+END_FROZEN = text("""
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND application_name = :program
+    AND backend_xid IS NOT NULL AND state = 'active' AND wait_event_type = 'Client'
+    AND state_change < now() - make_interval(secs => :seconds)
+""")
+"""A transaction that has changed or locked something and whose statement waits for its process. asyncpg prepares each
+statement in a round trip of its own, which PostgreSQL does not end: a process that is stopped after it is not idle for
+PostgreSQL, however long it stands still."""
+
+
+async def end_frozen(engine: AsyncEngine) -> int:
+    """Ends the transactions of processes that were stopped in the middle of a statement, which no timeout of
+    PostgreSQL does; returns how many there were. They are Saiten's own, of any process. Raises the `Store…` errors."""
+    if file_of(engine) is not None:
+        return 0
+    async with read(engine) as connection:
+        about = {"program": PROGRAM, "seconds": FROZEN_SECONDS}
+        ended: int = (await connection.execute(END_FROZEN, about)).scalar_one()
+    if ended:
+        logger.warning("%d transactions of processes that stood still were ended", ended)
+    return ended
+
+
+async def keep_ending_frozen(engine: AsyncEngine, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Looks for them until cancelled."""
+    while True:
+        with surviving(logger, "transactions that stand still"):
+            await end_frozen(engine)
+        await sleep(FROZEN_SECONDS / 3)
 
 
 TRUSTED_SECONDS = 1.0
