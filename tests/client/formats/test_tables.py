@@ -81,6 +81,17 @@ def test_a_zero_byte_in_a_line_is_no_sign_of_utf_16(encoding: str) -> None:
     assert "\x00" in said(items[-1])[0]  # which is refused as a control character, with its line and column
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "cp932", "euc_jp", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "text",
+    ["質問,回答\n元気ですか,はい\x00\n", "質問,回答\n\x00元気ですか,はい", "質問,回答\r元気\x00ですか,はい\r"],
+    ids=["at the end of a line", "at its beginning, and no last end", "lines that end as on old Macs"],
+)
+def test_a_zero_byte_anywhere_changes_no_encoding(text: str, encoding: str) -> None:
+    items, _ = read("file.csv", text.encode(encoding))
+    assert [part.replace("\x00", "") for part in said(items[0])] == ["元気ですか", "はい"]
+
+
 def test_a_named_encoding_decides() -> None:
     text = "質問,回答\nｱ,ｲ\n"
     items, reader = read("file.csv", text.encode("cp932"), input_encoding="shift_jis")
