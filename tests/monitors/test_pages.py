@@ -91,3 +91,15 @@ async def test_a_monitor_with_its_alarms_windows_and_newest_conversations(
 async def test_without_monitors_the_page_says_how_to_make_one(client: httpx.AsyncClient) -> None:
     assert "POST /v1/monitors" in await read(client, "/monitors")
     assert (await client.get("/monitors/mo_none", headers=PAGE)).status_code == 404
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "seconds"), ("ja", "秒が過ぎると"), ("ko", "초가지나면")])
+async def test_a_new_monitor_says_how_conversations_get_to_it(
+    client: httpx.AsyncClient, language: str, words: str
+) -> None:
+    monitor = {"name": "new", "rubric": "ja-conversation", "filter": {"service.name": "<bot>"}, "idle_seconds": 90}
+    made = (await client.post("/v1/monitors", json=monitor)).raise_for_status().json()
+    page = await read(client, f"/monitors/{made['id']}", language)
+    assert "<code>/v1/traces</code>" in page
+    assert f"90{words}" in page.replace(" ", "")
+    assert "<code>service.name=&lt;bot&gt;</code>" in page
