@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,8 @@ def command(
       saiten offline plan conversations.parquet scores --rubric ja-conversation
       saiten offline s3://logs/2026-11/*.parquet s3://scores --rubric ja-conversation --engine ray --address auto
     """
+    # Arrow's own pool keeps some 20 MB more of what it has freed. It reads this as it is loaded, here and in workers.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     only_plan, source_url, output_url = read_places(arguments)
     limited = bool(judge["model"] or limit_calls_per_minute or limit_tokens_per_minute or budget_usd is not None)
     refuse_foreign_options(engine, address or workers, judge_model, limited=limited)

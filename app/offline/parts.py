@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from saiten_server.core.rubric import Rubric
 
+HELD_ROWS = 50
+"""Results that are held as objects: of ten turns each takes some 20 KB, and as a row of a table 1 KB."""
+
 FLUSH_ROWS = 2_000
 FLUSH_SECONDS = 5.0
 LEAST_FLUSH_SECONDS = 0.5
@@ -139,7 +142,9 @@ class Output:
     def _write_together(self, paths: Sequence[str]) -> None:
         import pyarrow as pa
 
-        for prefix, table in split_by_prefix(drop_repeated(pa.concat_tables(map(self._read, paths)))):
+        # In one piece first: each part that is taken of a table in many pieces puts all of them together.
+        whole = drop_repeated(pa.concat_tables(map(self._read, paths))).combine_chunks()
+        for prefix, table in split_by_prefix(whole):
             self.write(table, f"prefix={prefix}")
 
     def _read_keys(self, path: str) -> np.ndarray[Any, Any]:
@@ -164,8 +169,9 @@ class Output:
     def _read(self, path: str) -> pa.Table:
         import pyarrow.parquet as pq
 
+        # Not `read_table`, which loads Arrow's datasets for it, 20 MB.
         with self._reading(path), self._filesystem.open(path, "rb") as opened:
-            return pq.read_table(opened)
+            return pq.ParquetFile(opened).read()
 
     def _put(self, path: str, content: bytes) -> None:
         with self._writing(path):
@@ -244,14 +250,14 @@ def drop_repeated(table: pa.Table) -> pa.Table:
 
 
 def split_by_prefix(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The rows by the first digit of their keys, in the order of the keys."""
+    """The rows by the first digit of their keys, in the order of the keys. Memory: the table and its largest part."""
     import pyarrow.compute as pc
 
-    table = table.sort_by("key").combine_chunks()
-    digits = pc.utf8_slice_codeunits(table.column("key"), 0, 1)
+    order = pc.sort_indices(table.column("key"))
+    digits = pc.utf8_slice_codeunits(table.column("key").take(order), 0, 1)
     start = 0
     for run in pc.value_counts(digits).to_pylist():
-        yield run["values"], table.slice(start, run["counts"])
+        yield run["values"], table.take(order.slice(start, run["counts"]))
         start += run["counts"]
 
 
@@ -271,6 +277,8 @@ class Writer:
         self._make_table = make_table
         self._label = label
         self._rows: list[Any] = []
+        self._tables: list[pa.Table] = []
+        self._waiting = 0
         self._flushed_at = time.monotonic()
         self._since = self._flushed_at if since is None else since
         self._paths: list[str] = []
@@ -279,19 +287,32 @@ class Writer:
     def add(self, row: Any) -> None:
         """Takes a finished row, and writes those that wait if they are many, or have waited for long."""
         self._rows.append(row)
+        self._waiting += 1
+        if len(self._rows) >= HELD_ROWS:
+            self._pack()
         now = time.monotonic()
         wait_seconds = min(FLUSH_SECONDS, max(LEAST_FLUSH_SECONDS, FLUSH_SHARE * (now - self._since)))
-        if len(self._rows) >= FLUSH_ROWS or now - self._flushed_at >= wait_seconds:
+        if self._waiting >= FLUSH_ROWS or now - self._flushed_at >= wait_seconds:
             self.flush()
+
+    def _pack(self) -> None:
+        """Makes a table of the rows that are held."""
+        rows, self._rows = self._rows, []
+        if rows:
+            self._tables.append(self._make_table(rows))
 
     def flush(self) -> None:
         """Writes what waits."""
+        import pyarrow as pa
+
         self._flushed_at = time.monotonic()
-        if not self._rows:
+        self._pack()
+        if not self._tables:
             return
-        rows, self._rows = self._rows, []
-        self._paths.append(self._output.write(self._make_table(rows), label=self._label))
-        self._written += len(rows)
+        tables, self._tables, self._waiting = self._tables, [], 0
+        table = pa.concat_tables(tables)
+        self._paths.append(self._output.write(table, label=self._label))
+        self._written += len(table)
         if self._written >= SETTLE_ROWS and not self._label:
             self._output.replace(self._paths)
             self._paths, self._written = [], 0
