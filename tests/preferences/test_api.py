@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from saiten.core.messages import Message
 from saiten_server.core.dialogue import Dialogue
 from saiten_server.core.errors import SuspectedInjection
 from saiten_server.core.evaluation import PreferenceRequest
@@ -324,6 +325,30 @@ async def test_a_lexical_judge_compares_its_ratings_and_says_so(tmp_path: Path) 
         mirrored = {"first": "second", "second": "first", "tie": "tie"}
         for name, found in one["aspects"].items():
             assert mirrored[found["preference"]] == other["aspects"][name]["preference"]
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+async def test_warnings_and_reasons_are_told_in_the_language(tmp_path: Path, language: str) -> None:
+    turns = [
+        {"speaker": "U", "role": "user", "text": "週末は？"},
+        {"speaker": "S", "role": "system", "text": "海です。"},
+    ]
+    other = [turns[0], {**turns[1], "text": "はい。"}]
+    headers = {"Accept-Language": language}
+    async with serving(tmp_path, judge="lexical") as client:
+        one = await client.post("/v1/preferences", json=BODY, headers=headers)
+        conversations = {"rubric": "ja-conversation", "first": {"turns": turns}, "second": {"turns": other}}
+        two = await client.post("/v1/preferences", json=conversations, headers=headers)
+        read = await client.get(f"/v1/preferences/{one.json()['id']}", headers=headers)
+        english = (await client.get(f"/v1/preferences/{two.json()['id']}")).json()
+    assert one.headers["Content-Language"] == read.headers["Content-Language"] == language
+    assert read.json() == one.json()
+    missing = [order["missing"] for order in two.json()["aspects"]["overall"]["orders"]]
+    for told in (*one.json()["warnings"], *missing):
+        assert told["detail"] == Message(told["message"], **told["values"]).say(language)
+    for told, plain in zip(missing, english["aspects"]["overall"]["orders"], strict=True):
+        assert (told["message"], told["values"]) == (plain["missing"]["message"], plain["missing"]["values"])
+        assert told["detail"] != plain["missing"]["detail"]
 
 
 async def test_words_around_a_verdict_make_it_none(tmp_path: Path) -> None:

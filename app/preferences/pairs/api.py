@@ -15,7 +15,7 @@ from saiten_server.core.evaluation import (
 )
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
-from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
+from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_stored
 from saiten_server.platform.web.openapi import EVALUATION_EXAMPLE, PROBLEMS, form, reads
 from saiten_server.preferences.values import Preference
 from saiten_server.scoring.admission import admit
@@ -81,7 +81,7 @@ async def create_preference(
             await admit([settled], context, scope)
             record = await while_connected(request, prefer(settled, context, scope))
         await container.scoring.evaluations.save(request.state.project, record, tuple(scope.keys))
-        return tell_value(request, tell_preference(record.evaluation))
+        return tell_stored(request, tell_preference(record.evaluation).model_dump_json())
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -93,4 +93,4 @@ async def read_preference(request: Request, container: Serving, preference_id: s
     record = await container.scoring.evaluations.find(request.state.project, preference_id, pair=True)
     if record is None:
         raise NotFound(Message("preference-not-found"))
-    return tell_value(request, tell_preference(record.evaluation))
+    return tell_stored(request, tell_preference(record.evaluation).model_dump_json())
