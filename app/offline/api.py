@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import tempfile
 from typing import Annotated
@@ -13,7 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from saiten_server.core.batch import Batch
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import validate
-from saiten_server.offline.service import UPLOAD, Adoption, AdoptionService, AdoptRequest
+from saiten_server.offline.service import UPLOAD, AdoptionService, AdoptRequest
 from saiten_server.platform.web.body import JSON, Upload, decode, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import (
     METADATA,
@@ -89,16 +90,11 @@ async def adopt_run(
             if found.new:
                 rows = found.batch.counts.total
                 await note(request, container, "run.adopted", found.batch.id, rows=rows, url=asked.url[:200])
-            return answer(request, found)
+            return tell_value(request, found.batch, 201 if found.new else 200)
 
-        return await once(request, container.scoring.evaluations, make)
-
-
-def answer(request: Request, found: Adoption) -> Response:
-    """The batch with its address."""
-    response = tell_value(request, found.batch, 201 if found.new else 200)
-    response.headers["Location"] = f"/v1/batches/{found.batch.id}"
-    return response
+        response = await once(request, container.scoring.evaluations, make)
+        response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
+        return response
 
 
 async def keep_upload(request: Request, path: str) -> bytes:

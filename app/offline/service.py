@@ -87,6 +87,14 @@ class AdoptionService:
         the same name are one run, however often they are adopted. Raises InvalidRequest, which names the file and the
         row group or the row, UnknownRubric, ProjectFull, IdempotencyKeyInUse while another request adopts them, and
         StoreError."""
+        try:
+            return await self._adopt(project, address, asked, folder)
+        except InvalidRequest as error:
+            if error.pointer == "/url" and not is_read_here(asked):
+                error.pointer = ""  # the body is the file
+            raise
+
+    async def _adopt(self, project: str, address: str, asked: AdoptRequest, folder: str | None) -> Adoption:
         async with read_files(address, self.limits.batch_items, folder) as lines:
             opening = await lines.next()
             if opening is None:

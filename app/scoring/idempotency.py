@@ -36,8 +36,10 @@ async def once(request: Request, store: EvaluationStore, make: Callable[[], Awai
 
 
 def digest_request(request: Request, body: bytes) -> str:
-    """The digest of the path and the body; of a body too large for memory, pass its digest."""
-    return hashlib.sha256(request.scope["path"].encode() + b"\0" + body).hexdigest()
+    """The digest of the path, the query and the body; of a body too large for memory, pass its digest."""
+    query: bytes = request.scope["query_string"]
+    asked = request.scope["path"].encode() + (b"?" + query if query else b"")
+    return hashlib.sha256(asked + b"\0" + body).hexdigest()
 
 
 def read_key(request: Request) -> str | None:

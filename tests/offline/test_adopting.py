@@ -217,9 +217,25 @@ async def test_a_folder_that_is_allowed_is_read_where_it_lies(tmp_path: Path) ->
         ]
         assert first.status_code == again.status_code == 201, first.text
         assert first.json()["id"] == again.json()["id"]
-        assert first.headers["Location"] == f"/v1/batches/{first.json()['id']}"
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert first.headers["Location"] == again.headers["Location"] == f"/v1/batches/{first.json()['id']}"
         refused = await client.post("/v1/runs/adopt", json={"url": str(tmp_path)})
         assert refused.status_code == 422
+
+
+async def test_a_key_is_of_one_name(client: httpx.AsyncClient) -> None:
+    body, key = write(make_rows("responses", 12), "responses"), {**PARQUET, "Idempotency-Key": "k1"}
+    first = await client.post("/v1/runs/adopt", content=body, headers=key, params={"name": "nightly"})
+    other = await client.post("/v1/runs/adopt", content=body, headers=key, params={"name": "weekly"})
+    again = await client.post("/v1/runs/adopt", content=body, headers=key, params={"name": "nightly"})
+    assert first.status_code == 201, first.text
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency-key-reused")
+    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
+
+
+async def test_a_fault_of_a_file_that_was_sent_points_at_the_body(client: httpx.AsyncClient) -> None:
+    refused = await adopt(client, b"PAR1")
+    assert (refused.status_code, [one["pointer"] for one in refused.json()["errors"]]) == (422, [""])
 
 
 async def test_a_project_that_is_full_adopts_nothing(tmp_path: Path) -> None:
