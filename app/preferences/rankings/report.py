@@ -35,7 +35,7 @@ from saiten_server.stats.rank_sets import (
 )
 from saiten_server.stats.resampling import estimate_mean, find_quantile
 from saiten_server.stats.shown_pairs import TIE, ShownPairs
-from saiten_server.stats.strengths import ModelTerm, find_tie_parameter
+from saiten_server.stats.strengths import ModelTerm, Strengths, find_tie_parameter
 
 MOST_INTERVALS = 2_000
 """Pairs of systems up to which each has the interval of its share: some tenths of a millisecond each."""
@@ -271,10 +271,19 @@ def list_undefined(pairs: ShownPairs, sets: RankSets, *, consistency_known: bool
         one = "ranking-term-infinite" if "position" in main.separated else "ranking-one-order"
         found["position_effect"] = Message(one, name="position") if "position" in main.separated else Message(one)
     if LENGTH not in main.covariates:
-        found["length_effect"] = Message("ranking-no-lengths")
+        found["length_effect"] = explain_no_length(main)
     if not consistency_known:
         found["position_consistency"] = Message("ranking-no-pair-in-both-orders")
     return found
+
+
+def explain_no_length(main: Strengths) -> Message:
+    """Why there is no effect of length: it was left out of the fit, or there was nothing to fit."""
+    if LENGTH in main.separated:
+        return Message("ranking-term-infinite", name=LENGTH)
+    if LENGTH in main.collinear:
+        return Message("ranking-term-collinear", name=LENGTH)
+    return Message("ranking-no-lengths")
 
 
 def take_apart(pairs: ShownPairs, unit: str) -> ShownPairs:

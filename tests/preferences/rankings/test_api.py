@@ -89,7 +89,20 @@ async def test_length_is_controlled_and_both_are_shown(client: httpx.AsyncClient
     assert found["length_effect"] is not None
     assert found["length_effect_interval"][0] < found["length_effect"] < found["length_effect_interval"][1]
     plain = (await ask(client, {"data": RECORDS})).json()
+    assert plain["messages"]["undefined"]["length_effect"]["code"] == "ranking-no-lengths"
     assert found["without_covariates"]["s1"]["strength"] == plain["systems"]["s1"]["strength"]
+
+
+async def test_why_there_is_no_effect_of_length_agrees_with_the_notes(client: httpx.AsyncClient) -> None:
+    wins = [{**one, "length_a": 9 if one["winner"] == "a" else 5, "length_b": 9 if one["winner"] == "b" else 5} for one in RECORDS]  # fmt: skip
+    two, sizes = [one for one in RECORDS if "s2" not in {one["a"], one["b"]}], {"s0": 10, "s1": 20}
+    fixed = [{**one, "length_a": sizes[one["a"]], "length_b": sizes[one["b"]]} for one in two]
+    for records, code in ((wins, "ranking-term-infinite"), (fixed, "ranking-term-collinear")):
+        found = (await ask(client, {"data": records})).json()
+        assert found["length_effect"] is None
+        why = found["messages"]["undefined"]["length_effect"]
+        assert why["code"] == code
+        assert why in found["messages"]["notes"]
 
 
 @pytest.mark.parametrize(
