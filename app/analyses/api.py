@@ -12,7 +12,7 @@ from saiten_server.analyses.requests import REQUESTS, AnalysisRequest, read_rang
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.reports import AnalysisReport
-from saiten_server.core.validation import validate
+from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_ndjson
@@ -82,9 +82,9 @@ def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
         if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match", "records"}:
-            raise InvalidRequest(Message("option-unknown"), pointer=where)
+            raise InvalidDocument([(where, Message("option-unknown"))])
         if name in found:
-            raise InvalidRequest(Message("given-twice"), pointer=where)
+            raise InvalidDocument([(where, Message("given-twice"))])
         found[name] = read_option(name, text, where)
     return found
 
@@ -98,7 +98,7 @@ def read_option(name: str, text: str, where: str) -> Any:
     try:
         return read_ranges(text)
     except ValueError:
-        raise InvalidRequest(Message("scales-form"), pointer=where) from None
+        raise InvalidDocument([(where, Message("scales-form"))]) from None
 
 
 def read_number_or_text(name: str, text: str, where: str) -> Any:
@@ -107,8 +107,8 @@ def read_number_or_text(name: str, text: str, where: str) -> Any:
     if kind is str:
         return text
     if not PLAIN_NUMBER.fullmatch(text):
-        raise InvalidRequest(Message("must-be-number"), pointer=where)
+        raise InvalidDocument([(where, Message("must-be-number"))])
     try:
         return kind(text)
     except ValueError:
-        raise InvalidRequest(Message("must-be-integer"), pointer=where) from None
+        raise InvalidDocument([(where, Message("must-be-integer"))]) from None

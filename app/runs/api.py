@@ -24,9 +24,9 @@ from saiten_server.core.batch import (
 )
 from saiten_server.core.conversation import Persona, Turn
 from saiten_server.core.dialogue import Utterance
-from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.evaluation import Evaluation, Metadata
 from saiten_server.core.model import Value
+from saiten_server.core.validation import InvalidDocument
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, NDJSON, Upload, invalid_json
@@ -290,7 +290,7 @@ async def read_batch_results(
     """
     refuse_other_queries(request, "format", "after", "limit", "texts", "excel")
     if excel and written_as != "csv":
-        raise InvalidRequest(Message("goes-with-csv"), pointer="/query/excel")
+        raise InvalidDocument([("/query/excel", Message("goes-with-csv"))])
     project: str = request.state.project
     batch = await container.batches.find(project, batch_id)
     found = container.batches.results(project, batch_id, after=after, limit=limit)

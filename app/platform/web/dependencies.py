@@ -27,6 +27,7 @@ from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
 from saiten_server.core.model import COMPACT, Value, pointer
 from saiten_server.core.sentences import LANGUAGE, translate
+from saiten_server.core.validation import InvalidDocument
 from saiten_server.platform.web.body import JSON
 from saiten_server.platform.web.problems import RequestRefused, language_of
 
@@ -147,9 +148,10 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
             continue
         if name not in known:
             names = [*known, f"{beginning}…"] if beginning else known
-            raise InvalidRequest(Message("value-unknown", names=", ".join(names)), pointer=f"/query/{name[:64]}")
+            what = Message("value-unknown", names=", ".join(names)) if names else Message("query-unknown")
+            raise InvalidDocument([(f"/query/{name[:64]}", what)])
         if count > 1 and name != repeated:
-            raise InvalidRequest(Message("given-twice"), pointer=f"/query/{name}")
+            raise InvalidDocument([(f"/query/{name}", Message("given-twice"))])
 
 
 ID = re.compile(r"[A-Za-z0-9_]{1,64}")

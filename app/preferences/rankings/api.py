@@ -11,7 +11,7 @@ from saiten.core.messages import Message
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import ID_PATTERN
-from saiten_server.core.validation import validate
+from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
 from saiten_server.platform.web.dependencies import Serving, answer_in_language, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, reads, write_ndjson
@@ -101,10 +101,10 @@ def read_query_options(request: Request) -> dict[str, Any]:
     for name, text in request.query_params.multi_items():
         where = f"/query/{name[:64]}"
         if name not in QUERY_OPTIONS:
-            raise InvalidRequest(Message("option-unknown"), pointer=where)
+            raise InvalidDocument([(where, Message("option-unknown"))])
         if name in found:
-            raise InvalidRequest(Message("given-twice"), pointer=where)
+            raise InvalidDocument([(where, Message("given-twice"))])
         if name in NUMBER_OPTIONS and not PLAIN_NUMBER.fullmatch(text):
-            raise InvalidRequest(Message("must-be-number"), pointer=where)
+            raise InvalidDocument([(where, Message("must-be-number"))])
         found[name] = float(text) if name in NUMBER_OPTIONS else text
     return found

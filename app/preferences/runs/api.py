@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from saiten.core.messages import Message
 from saiten_server.core.batch import Batch, BatchOptions, EstimateReport, KeyedAnswer
-from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.validation import InvalidDocument
 from saiten_server.governance.limits import require_money
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, NDJSON, body_of, while_connected
@@ -239,9 +239,9 @@ async def read_preference_results(
     """The results so far, in order, as a stream. All pairs of one item follow each other."""
     refuse_other_queries(request, "format", "after", "limit", "texts", "excel")
     if excel and written_as != "csv":
-        raise InvalidRequest(Message("goes-with-csv"), pointer="/query/excel")
+        raise InvalidDocument([("/query/excel", Message("goes-with-csv"))])
     if texts and written_as == "csv":
-        raise InvalidRequest(Message("texts-with-ndjson"), pointer="/query/texts")
+        raise InvalidDocument([("/query/texts", Message("texts-with-ndjson"))])
     service, project = runs_of(container), request.state.project
     run = await service.tell(project, await service.pairs.find(project, run_id))
     pages: AsyncIterator[Sequence[Result]] = service.pairs.results(project, run_id, after=after, limit=limit)

@@ -25,6 +25,7 @@ from saiten_server.core.batch import (
 )
 from saiten_server.core.errors import InvalidRequest, NotFound, RunsUnfit, SignatureMismatch, TextsErased
 from saiten_server.core.signature import read_comparable
+from saiten_server.core.validation import InvalidDocument
 from saiten_server.preferences.runs.rounds import choose_first
 from saiten_server.preferences.runs.store import ItemPlace, SourceStore
 from saiten_server.preferences.runs.summary import count_choices
@@ -252,10 +253,11 @@ def find_baseline(asked: PreferenceRunRequest) -> int | None:
     """The place of the baseline; None where every two runs are compared. Raises InvalidRequest."""
     if asked.pairs != "baseline":
         if asked.baseline is not None:
-            raise InvalidRequest(Message("baseline-beside-pairs"), pointer="/baseline")
+            raise InvalidDocument([("/baseline", Message("baseline-beside-pairs"))])
         return None
     if asked.baseline not in asked.runs:
-        raise InvalidRequest(Message("baseline-not-a-run"), pointer="/baseline")
+        what = "is-missing" if asked.baseline is None else "baseline-not-a-run"
+        raise InvalidDocument([("/baseline", Message(what))])
     return asked.runs.index(asked.baseline)
 
 

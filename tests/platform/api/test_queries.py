@@ -15,6 +15,13 @@ async def test_what_is_not_known_is_refused(client: httpx.AsyncClient, path: str
     (error,) = response.json()["errors"]
     assert error["pointer"] == "/query/limmit"
     assert error["detail"].startswith("is not known; known are ")
+    assert response.json()["detail"] == f"/query/limmit: {error['detail']}", "a sentence by itself"
+
+
+@pytest.mark.parametrize("path", ["/v1/preferences/pr_1", "/v1/monitors"])
+async def test_an_address_without_parameters_says_so(client: httpx.AsyncClient, path: str) -> None:
+    answer = (await client.get(path, params={"include": "trace"})).json()
+    assert answer["detail"] == "/query/include: is not known; this address takes no parameters"
 
 
 @pytest.mark.parametrize("path", LISTS[:-1])
@@ -22,6 +29,7 @@ async def test_what_is_given_twice_is_refused(client: httpx.AsyncClient, path: s
     response = await client.get(f"{path}?limit=1&limit=2")
     assert response.status_code == 422
     assert [(one["pointer"], one["code"]) for one in response.json()["errors"]] == [("/query/limit", "given-twice")]
+    assert response.json()["detail"].startswith("/query/limit: ")
 
 
 async def test_what_may_be_repeated_is_not(client: httpx.AsyncClient) -> None:

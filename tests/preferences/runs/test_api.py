@@ -191,6 +191,8 @@ async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         for body, status, code in bad:
             found = await client.post("/v1/preference-runs", json=body)
             assert (found.status_code, found.json()["code"]) == (status, code), (body, found.text)
+            if body.get("pairs") == "baseline":
+                assert found.json()["detail"] == "/baseline: is missing"
         unfit = await client.post("/v1/preference-runs", json={"runs": [one, apart]}, headers={"Accept-Language": "ko"})
         reasons = [Message(one["code"], **one["values"]) for one in unfit.json()["values"]["reasons"]]
         assert {reason.id for reason in reasons} == {"left-out-contexts", "left-out-alone"}
