@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from saiten.core.messages import Message, Misfit
+from saiten.core.messages import DEFAULT_LANGUAGE, Message, Misfit
 from saiten.core.plain_text import is_korean
 from saiten_server.core.access import Integrity
 from saiten_server.core.conversation import (
@@ -48,7 +48,7 @@ from saiten_server.core.model import (
     refuse,
 )
 from saiten_server.core.reliability import Reliability
-from saiten_server.core.sentences import Detailed, MessageId, MessageValues
+from saiten_server.core.sentences import LANGUAGE, Detailed, MessageId, MessageValues
 
 PATHS = ("source", "english", "both")
 
@@ -735,8 +735,9 @@ def write_json(record: Record, evaluation: str) -> str:
     return f'{{"evaluation":{evaluation},"request":{record.request.model_dump_json()},"trace":[{trace}]}}'
 
 
-def add_badge(evaluation: str, badge: Reliability) -> str:
-    """The JSON of an evaluation with its judge's badge. Raises ValueError if it already has one."""
+def add_badge(evaluation: str, badge: Reliability, language: str = DEFAULT_LANGUAGE) -> str:
+    """The JSON of an evaluation with its judge's badge, which is in the language. Raises ValueError if it already has
+    one."""
     if not evaluation.endswith(UNMARKED):
         raise ValueError("an evaluation has one badge of its judge")
-    return f"{evaluation.removesuffix('null}')}{badge.model_dump_json()}}}"
+    return f"{evaluation.removesuffix('null}')}{badge.model_dump_json(context={LANGUAGE: language})}}}"

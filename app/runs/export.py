@@ -33,7 +33,7 @@ from saiten_server.core.evaluation import AspectResult, Evaluation
 from saiten_server.core.model import COMPACT
 from saiten_server.core.redaction import texts_asked
 from saiten_server.core.rubric import Rubric
-from saiten_server.core.sentences import translate
+from saiten_server.core.sentences import LANGUAGE, translate
 from saiten_server.runs.result import Result
 from saiten_server.scoring.subject import blended_aspects
 
@@ -50,7 +50,7 @@ async def stream_ndjson(
     it has some."""
     shared = {BATCH_METADATA: metadata} if metadata else {}
     async for page in pages:
-        lines = (write_result_line(result, shared) for result in page)
+        lines = (write_result_line(result, shared, language) for result in page)
         # Stored in English, which needs no second look.
         said = lines if language == DEFAULT_LANGUAGE else (translate_line(line, language) for line in lines)
         yield "".join(said).encode()
@@ -61,13 +61,14 @@ def translate_line(line: str, language: str) -> str:
     return COMPACT.encode(translate(json.loads(line), language)) + "\n"
 
 
-def write_result_line(result: Result, shared: Mapping[str, Any]) -> str:
-    """The result's line with its line break; `shared` is what all lines have."""
+def write_result_line(result: Result, shared: Mapping[str, Any], language: str) -> str:
+    """The result's line with its line break, its badge in the language; `shared` is what all lines have."""
     if result.evaluation is None:
         return COMPACT.encode({**result.line(), **shared}) + "\n"
     # Spliced: written by pydantic itself an evaluation takes half the time.
     # `dialogue` is the evaluation's too, and stands once.
-    place, evaluation = result.entry.model_dump_json(exclude={"dialogue"}), result.evaluation.model_dump_json()
+    place = result.entry.model_dump_json(exclude={"dialogue"})
+    evaluation = result.evaluation.model_dump_json(context={LANGUAGE: language})
     more = {**texts_asked(result.asked), **shared}
     added = COMPACT.encode(more) if more else "{}"
     return f"{place[:-1]},{evaluation[1:-1]}{',' if len(added) > 2 else ''}{added[1:]}\n"

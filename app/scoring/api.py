@@ -26,7 +26,7 @@ from saiten_server.core.evaluation import (
     require_rubric,
 )
 from saiten_server.core.model import require_moment
-from saiten_server.core.sentences import Sentence, Telling, translate
+from saiten_server.core.sentences import LANGUAGE, Sentence, Telling, translate
 from saiten_server.governance.policies import settle_for
 from saiten_server.platform.web.body import JSON, body_of, while_connected
 from saiten_server.platform.web.dependencies import (
@@ -108,7 +108,7 @@ async def create_evaluation(
         evaluation = record.evaluation.model_dump_json()
         await container.scoring.evaluations.save(project, record, tuple(scope.keys), evaluation=evaluation)
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return tell_stored(request, add_badge(evaluation, badge))
+        return tell_stored(request, add_badge(evaluation, badge, language_of(request)))
 
     return await once(request, container.scoring.evaluations, make)
 
@@ -162,7 +162,8 @@ async def list_evaluations(
     marked = [await container.ratings.reliabilities.mark(project, one) for one in found]
     page = EvaluationPage.model_construct(items=marked, next=None if place is None else write_cursor(*place))
     headers = {} if page.next is None else link_next(request, cursor=page.next)
-    answer = await asyncio.to_thread(lambda: tell_stored(request, page.model_dump_json()))
+    spoken = {LANGUAGE: language_of(request)}
+    answer = await asyncio.to_thread(lambda: tell_stored(request, page.model_dump_json(context=spoken)))
     answer.headers.update(headers)
     return answer
 
@@ -200,7 +201,7 @@ async def explain_evaluation(
     refuse_other_queries(request, "budget_usd")
     found = await while_connected(request, ask_reasons(request, container, evaluation_id, budget_usd=budget_usd))
     marked = await container.ratings.reliabilities.mark(request.state.project, found)
-    return tell_stored(request, marked.model_dump_json())
+    return tell_stored(request, marked.model_dump_json(context={LANGUAGE: language_of(request)}))
 
 
 async def write_evaluation(
@@ -217,9 +218,11 @@ async def write_evaluation(
         if untold is not None:
             told = {"texts_missing": str(untold), "messages": {"texts_missing": value_as_json(untold)}}
     evaluation = await container.ratings.reliabilities.mark(request.state.project, record.evaluation)
+    language = language_of(request)
+    spoken = {LANGUAGE: language}
     if not more:
-        return tell_stored(request, evaluation.model_dump_json())
-    return JSONResponse(translate(evaluation.model_dump(mode="json") | told, language_of(request)) | more)
+        return tell_stored(request, evaluation.model_dump_json(context=spoken))
+    return JSONResponse(translate(evaluation.model_dump(mode="json", context=spoken) | told, language) | more)
 
 
 conversations = APIRouter(prefix="/v1/conversations", tags=["conversations"])
@@ -267,7 +270,8 @@ async def create_conversation(
         # In one transaction, so that nothing is stored half.
         await container.scoring.evaluations.save_all(project, [*turns, (record, tuple(scope.keys))])
         badge = await container.ratings.reliabilities.badge_of(project, record.evaluation)
-        return tell_stored(request, add_badge(record.evaluation.model_dump_json(), badge))
+        evaluation = record.evaluation.model_dump_json()
+        return tell_stored(request, add_badge(evaluation, badge, language_of(request)))
 
     return await once(request, container.scoring.evaluations, make)
 

@@ -60,7 +60,12 @@ def language_of(request: Request) -> str:
     chosen = request.cookies.get(LANGUAGE_COOKIE, "")
     if chosen in LANGUAGES:
         return chosen
-    return negotiate(request.headers.get("accept-language", ""))
+    return preferred_language(request)
+
+
+def preferred_language(request: Request) -> str:
+    """What `Accept-Language` prefers. Several lines of a header are one list."""
+    return negotiate(",".join(request.headers.getlist("accept-language")))
 
 
 @cache

@@ -19,7 +19,7 @@ from saiten_server.core import errors
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest, SaitenError, UpstreamError, at_place
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, describe_fault
-from saiten_server.platform.web.language import negotiate
+from saiten_server.platform.web.language import preferred_language
 
 logger = logging.getLogger("saiten.web")
 
@@ -161,7 +161,7 @@ def clip_values(value: Any) -> Any:
 
 def language_of(request: Request) -> str:
     """The language that the caller prefers among those of Saiten."""
-    return negotiate(request.headers.get("accept-language", ""))
+    return preferred_language(request)
 
 
 def clip(text: str, maximum: int = MOST_INSTANCE_CHARACTERS) -> str:

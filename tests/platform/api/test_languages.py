@@ -173,6 +173,25 @@ async def test_a_caller_is_answered_in_the_language_asked_for(client: httpx.Asyn
         assert other["detail"] == str(Message(other["message"], **other["values"]))
 
 
+async def test_several_header_lines_are_one_list(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/v1/nowhere", headers=[("Accept-Language", "fr, ko;q=0.2"), ("Accept-Language", "ja")])
+    assert answer.headers["content-language"] == "ja"
+
+
+async def test_a_badge_is_told_in_the_language_of_who_asks(client: httpx.AsyncClient, language: str) -> None:
+    headers = {"Accept-Language": language}
+    told = Message("not-validated").say(language)
+    scored = (await client.post("/v1/evaluations", json=BODY, headers=headers)).json()
+    read = [
+        await client.get(f"/v1/evaluations/{scored['id']}{more}", headers=headers) for more in ("", "?include=request")
+    ]
+    listed = (await client.get("/v1/evaluations", headers=headers)).json()["items"]
+    for found in (scored, *(each.json() for each in read), *listed):
+        assert found["reliability"]["detail"] == told
+    english = (await client.get(f"/v1/evaluations/{scored['id']}")).json()
+    assert english["reliability"]["detail"] == "not validated against humans"
+
+
 @pytest.mark.parametrize(
     ("header", "expected"),
     [
