@@ -66,7 +66,7 @@ def plan_rules(
 
 def plan_rule(number: int, rule: GateRule, candidate: ComparedRun, baseline: ComparedRun | None) -> PlannedRule:
     """One rule, checked."""
-    key = find_measure(rule.named, list_measures(candidate), (candidate,), point_name(number, rule))
+    key = find_measure(rule, list_measures(candidate), (candidate,), point_name(number, rule))
     if rule.max_drop is not None and baseline is None:
         raise InvalidRequest(Message("max-drop-without-baseline"), pointer=point(number, "max_drop"))
     if rule.max_rise is not None and baseline is None:
@@ -123,9 +123,12 @@ def applies_nowhere(aspect: str, run: ComparedRun) -> bool:
     return 0 < len(run.frame) == run.frame.inapplicable.get(aspect, 0)
 
 
-def find_measure(name: str, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str) -> MeasureKey:
-    """The measure of this name among those known: an aspect comes before a composite, and that before a blended aspect.
-    Raises UnknownAspect with the pointer."""
+def find_measure(
+    rule: GateRule, known: Collection[MeasureKey], runs: Sequence[ComparedRun], pointer: str
+) -> MeasureKey:
+    """The measure that the rule names among those known: an aspect comes before a composite, and that before a blended
+    aspect. Raises UnknownAspect with the pointer."""
+    name = rule.named
     keys: list[MeasureKey] = [("aspect", name), ("composite", name)]
     if name.endswith(BLENDED):
         keys.append(("blended", name.removesuffix(BLENDED)))
@@ -136,11 +139,12 @@ def find_measure(name: str, known: Collection[MeasureKey], runs: Sequence[Compar
             return key
     if any(name in run.scales for run in runs):  # declared, though no item has a value
         return keys[-1]
-    raise UnknownAspect(explain_unknown(name, runs[-1], known), pointer=pointer)
+    raise UnknownAspect(explain_unknown(rule, runs[-1], known), pointer=pointer)
 
 
-def explain_unknown(name: str, run: ComparedRun, found: Collection[MeasureKey]) -> Message:
+def explain_unknown(rule: GateRule, run: ComparedRun, found: Collection[MeasureKey]) -> Message:
     """What the run has instead, of blended aspects only those that have a value."""
+    name = rule.measure or rule.named
     known = [
         each
         for each in run.scales or run.aspects

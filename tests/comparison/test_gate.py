@@ -423,6 +423,13 @@ def test_a_rule_that_cannot_be_applied_is_pointed_at(before, rule, error, pointe
     assert refused.value.pointer == pointer
 
 
+def test_a_measure_that_the_run_lacks_is_named_as_the_rule_names_it():
+    run = make_run("new", {"warmth": BEFORE})
+    with pytest.raises(UnknownAspect, match="the run has no faulty_turns; it has warmth") as refused:
+        judge_gate(run, run, [GateRule(measure="faulty_turns", max_rise=1)])
+    assert refused.value.pointer == "/rules/0/measure"
+
+
 @pytest.mark.parametrize(
     ("rule", "pointer"),
     [
