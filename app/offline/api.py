@@ -7,13 +7,14 @@ import hashlib
 import json
 import os
 import tempfile
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from saiten_server.core.batch import Batch
 from saiten_server.core.dialogue import Limits
-from saiten_server.core.validation import validate
+from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.offline.service import UPLOAD, AdoptionService, AdoptRequest
 from saiten_server.platform.web.body import JSON, Upload, decode, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import (
@@ -81,7 +82,7 @@ async def adopt_run(
             address = service.find_place(asked.url, request.state.project)
         else:
             given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata_query(request)}
-            asked = validate(AdoptRequest, given, limits)
+            asked = validate_query(given, limits)
             address = "upload.parquet"
             request.state.body = await keep_upload(request, os.path.join(folder, address))
 
@@ -95,6 +96,16 @@ async def adopt_run(
         response = await once(request, container.scoring.evaluations, make)
         response.headers["Location"] = f"/v1/batches/{json.loads(bytes(response.body))['id']}"
         return response
+
+
+def validate_query(given: Mapping[str, Any], limits: Limits) -> AdoptRequest:
+    """What the query says of a file in the body. Raises InvalidDocument, which points at the parameters."""
+    try:
+        return validate(AdoptRequest, given, limits)
+    except InvalidDocument as error:
+        places = [where.replace("/metadata/", "/metadata.", 1) for where, _ in error.faults]
+        faults = [(f"/query{where}", what) for where, (_, what) in zip(places, error.faults, strict=True)]
+        raise InvalidDocument(faults) from None
 
 
 async def keep_upload(request: Request, path: str) -> bytes:

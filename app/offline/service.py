@@ -90,8 +90,8 @@ class AdoptionService:
         try:
             return await self._adopt(project, address, asked, folder)
         except InvalidRequest as error:
-            if error.pointer == "/url" and not is_read_here(asked):
-                error.pointer = ""  # the body is the file
+            if not is_read_here(asked):
+                error.pointer = {"/url": "", "/rubric": "/query/rubric"}.get(error.pointer or "", error.pointer)
             raise
 
     async def _adopt(self, project: str, address: str, asked: AdoptRequest, folder: str | None) -> Adoption:

@@ -236,6 +236,9 @@ async def test_a_key_is_of_one_name(client: httpx.AsyncClient) -> None:
 async def test_a_fault_of_a_file_that_was_sent_points_at_the_body(client: httpx.AsyncClient) -> None:
     refused = await adopt(client, b"PAR1")
     assert (refused.status_code, [one["pointer"] for one in refused.json()["errors"]]) == (422, [""])
+    asked = {"name": "x" * 129, "metadata.build": "y" * 257}
+    refused = await adopt(client, write(make_rows("responses", 3), "responses"), **asked)
+    assert {one["pointer"] for one in refused.json()["errors"]} == {"/query/name", "/query/metadata.build"}
 
 
 async def test_a_project_that_is_full_adopts_nothing(tmp_path: Path) -> None:
