@@ -189,5 +189,5 @@ async def require_right(request: Request, key: APIKey | None) -> None:
     if key is not None and key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         await note_refusal(request)
-        detail = Message("write-key-needed")
+        detail = Message("ingest-key-needed" if path in SENDING else "write-key-needed")
         raise RequestRefused(403, "insufficient-scope", detail)

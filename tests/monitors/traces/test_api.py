@@ -163,7 +163,8 @@ async def test_a_key_that_may_only_send_reads_nothing(client: httpx.AsyncClient,
     body = export(talk(1, "a")).SerializeToString()
     address = f"/v1/traces/conversations/{name_id('team', 'a')}"
     assert (await client.post("/v1/traces", content=body, headers=PROTOBUF | sender)).status_code == 200
-    assert (await client.post("/v1/traces", content=body, headers=PROTOBUF | reader)).status_code == 403
+    unsent = await client.post("/v1/traces", content=body, headers=PROTOBUF | reader)
+    assert (unsent.status_code, unsent.json()["message"]) == (403, "ingest-key-needed")
     refused = [
         ("GET", "/v1/traces"),
         ("GET", address),
