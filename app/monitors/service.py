@@ -250,7 +250,7 @@ def measure(
     weight, value, size = table.T
     sums, sizes = weight * value, weight * size
     if is_rate and bounds is not None:
-        found = estimate_rate(sums, sizes, bounds=bounds)
+        found = estimate_rate(sums, sizes, bounds=bounds, weighted=bool(np.ptp(weight)))
     else:
         found = estimate_mean(sums, sizes, bounds=bounds)
     few = len(observed) < FEWEST

@@ -350,7 +350,7 @@ def estimate_findings(frame: RunFrame) -> dict[str, MeanEstimate]:
             np.bincount(cluster[rows], weights=shares * each).astype(np.float64)
             for each in (100 * turns[rows], frame.system_turns[rows])
         )
-        rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0))
+        rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0), weighted=frame.shares is not None)
         found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
     return found
 

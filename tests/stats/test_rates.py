@@ -41,3 +41,20 @@ def test_findings_that_few_conversations_have_are_within_the_interval():
         ).interval
         held += interval is not None and interval[0] <= 2 <= interval[1]
     assert held >= 0.93 * 400 - 2 * np.sqrt(400 * 0.93 * 0.07)
+
+
+def test_conversations_that_count_little_say_nothing_of_those_that_count_for_much():
+    """Of 500 all were scored, and 40 stand for a hundred each: the rate is that of the latter. Where none of them has a
+    finding, those of the others' 10 left an interval that held the rate of 2 % in half of the samples."""
+    generator, held, runs = np.random.default_rng(3), 0, 300
+    weights = np.repeat([1.0, 100.0], [500, 40])
+    for _ in range(runs):
+        found = generator.random(540) < 0.02
+        interval = estimate_rate(100.0 * weights * found, weights, bounds=PERCENT, weighted=True).interval
+        held += interval is not None and interval[0] <= 2 <= interval[1]
+    assert held >= 0.93 * runs - 2 * np.sqrt(runs * 0.93 * 0.07)
+    # Of equal ones it is as without weights.
+    few = 10.0 * np.eye(1, 50)[0]
+    assert estimate_rate(few, np.full(50, 10.0), bounds=PERCENT, weighted=True) == estimate_rate(
+        few, np.full(50, 10.0), bounds=PERCENT
+    )
