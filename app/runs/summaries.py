@@ -329,7 +329,7 @@ def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
         sums = np.bincount(cluster[held], weights=values, minlength=units).astype(np.float64)
         counts = np.bincount(cluster[held], weights=own, minlength=units).astype(np.float64)
         name = flat_name(key)
-        one = estimate_mean(sums, counts, bounds=bounds.get(name))
+        one = estimate_mean(sums, counts, bounds=bounds.get(name), weighted=weights is not None)
         found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
     return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
 

@@ -53,6 +53,7 @@ MEAN_ROUNDING = 1e-9
 
 ONE_CLUSTER = Message("one-cluster")
 NO_SPREAD = Message("no-spread-of-means")
+NO_WEIGHTY_SPREAD = Message("no-spread-of-weighty")
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def find_effective(counts: Floats) -> float:
 
 
 def estimate_mean(
-    sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05
+    sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05, weighted: bool = False
 ) -> IntervalEstimate:
     """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster. Both have shape
     (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None if there are none, as
@@ -146,6 +147,8 @@ def estimate_mean(
     found = describe_clusters(sums[held], counts[held])
     if not found.error:
         return IntervalEstimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
+    if weighted and are_weighty_alike(sums[held], counts[held]):
+        return IntervalEstimate(found.mean, None, found.clusters, NO_WEIGHTY_SPREAD)
     quantile = find_quantile(found.freedom, alpha)
     if bounds is None or not bounds[0] < bounds[1]:
         margin = quantile * found.error
@@ -156,6 +159,14 @@ def estimate_mean(
     return IntervalEstimate(
         found.mean, clip_interval(low + width * lower, low + width * upper, bounds), found.clusters, None
     )
+
+
+def are_weighty_alike(sums: Floats, counts: Floats) -> bool:
+    """Whether clusters whose mean is not the most frequent one count together for less than one of those that make the
+    mean; shapes (clusters,)."""
+    held = np.bincount(np.unique(level(sums / counts), return_inverse=True)[1], weights=counts)
+    total = float(counts.sum())
+    return total - float(held.max()) < total / find_effective(counts)
 
 
 RARE = 20

@@ -58,3 +58,19 @@ def test_conversations_that_count_little_say_nothing_of_those_that_count_for_muc
     assert estimate_rate(few, np.full(50, 10.0), bounds=PERCENT, weighted=True) == estimate_rate(
         few, np.full(50, 10.0), bounds=PERCENT
     )
+
+
+def test_a_mean_whose_weighty_values_are_all_alike_has_no_interval():
+    """Ten of 500 values that count little are off, and none of 40 that count for a hundred each: the interval was
+    0.1 points wide, and held the mean of one value in fifty that is off in half of the samples."""
+    weights = np.repeat([1.0, 100.0], [500, 40])
+    values = np.array([1.0] * 10 + [5.0] * 530)
+    found = estimate_mean(weights * values, weights, bounds=(1, 5), weighted=True)
+    assert found.interval is None
+    assert str(found.reason).startswith("those that count for much are all alike")
+    values[-1] = 1.0
+    assert estimate_mean(weights * values, weights, bounds=(1, 5), weighted=True).interval is not None
+    # Where all count the same it takes no value more than without weights.
+    assert estimate_mean(values[9:], np.ones(531), bounds=(1, 5), weighted=True) == estimate_mean(
+        values[9:], np.ones(531), bounds=(1, 5)
+    )
