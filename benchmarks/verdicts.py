@@ -29,7 +29,6 @@ from saiten_server.comparison.gate import judge_gate
 from saiten_server.comparison.values import ComparedRun, GateRule, PairingTest
 from saiten_server.runs.frame import key_all, make_frame
 from saiten_server.stats.resampling import (
-    FLIPS,
     add_up,
     describe_clusters,
     estimate_mean,
@@ -404,7 +403,7 @@ def find_worse(sides: Sides) -> bool:
     """Whether the comparison of this measure alone finds the candidate worse."""
     if not sides.testable or sides.weighed.mean >= 0:
         return False
-    return float(find_p(sides, ALPHA, np.random.default_rng(0), FLIPS)["p"]) < ALPHA
+    return float(find_p(sides, ALPHA, np.random.default_rng(0), ALPHA)["p"]) < ALPHA
 
 
 def judge_few(runs: int) -> Iterator[Row]:

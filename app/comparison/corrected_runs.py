@@ -340,7 +340,16 @@ def judge_drop(one: PlannedRule, pair: CorrectedPair, told: CorrectedMeasure, al
         return RuleCheck(find_word(one), "fail", [Message("beyond-tolerated", change=change, tolerated=tolerated)])
     better = Message("better", change=change)
     within = Message("no-more-than-tolerated", change=change, tolerated=tolerated)
-    return RuleCheck("held", "pass", [better if found.difference > 0 else within])
+    return hold(one, found, [better if found.difference > 0 else within])
+
+
+def hold(one: PlannedRule, found: Differing, told: Sequence[Message]) -> RuleCheck:
+    """The rule holds, unless the interval reaches a drop beyond the tolerated one by more than must be detected."""
+    tolerated = one.rule.most or 0.0
+    least = one.must_detect or tolerated
+    if found.interval is not None and -found.interval[0] > tolerated + least:
+        return lack(*told, Message("interval-goes-beyond", tolerated=tolerated, least=least))
+    return RuleCheck("held", "pass", told)
 
 
 def weigh_evidence(
@@ -351,7 +360,7 @@ def weigh_evidence(
     none = Message(f"no-significant-{find_word(one)}", change=change)
     seen = Message("seen", size=write_figure(detectable))
     if detectable <= wanted:
-        return RuleCheck("held", "pass", [none, seen])
+        return hold(one, found, [none, seen])
     fewest = min(told.rated_baseline, told.rated_candidate)
     if told.shared is not None:
         fewest = min(told.shared.baseline, told.shared.candidate)

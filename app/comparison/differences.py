@@ -557,7 +557,7 @@ def test_difference(sides: Sides, *, alpha: float, tests: int, generator: np.ran
         "freedom": weighed.freedom if sides.units > 1 else None,
         "differing": weighed.differing,
     }
-    return {**figures, **(find_p(sides, alpha, generator, flips) if sides.testable else {})}, undefined
+    return {**figures, **(find_p(sides, alpha, generator, level) if sides.testable else {})}, undefined
 
 
 def explain_unseen(sides: Sides, level: float, flips: int) -> dict[str, Message]:
@@ -574,13 +574,13 @@ def explain_unseen(sides: Sides, level: float, flips: int) -> dict[str, Message]
 def estimate_difference(sides: Sides, alpha: float) -> resampling.IntervalEstimate:
     """The difference of the means with its interval at 1 − alpha, which reaches as far as clusters that may be missing
     would move the mean."""
-    weighed = sides.weighed
+    weighed, weighted = sides.weighed, sides.weights is not None
     if sides.paired:
         rises, falls, counts = weighed.sums
-        found = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha)
+        found = resampling.estimate_paired(rises, falls, counts, width=sides.width, alpha=alpha, weighted=weighted)
     else:
         before, after = weighed.runs
-        found = resampling.estimate_unpaired(before, after, bounds=sides.bounds, alpha=alpha)
+        found = resampling.estimate_unpaired(before, after, bounds=sides.bounds, alpha=alpha, weighted=weighted)
     if found.interval is None or sides.width is None:
         return found
     down, up = (
@@ -594,10 +594,10 @@ def estimate_difference(sides: Sides, alpha: float) -> resampling.IntervalEstima
     return replace(found, interval=resampling.clip_interval(low, high, (-sides.width, sides.width)))
 
 
-def find_p(sides: Sides, alpha: float, generator: np.random.Generator, flips: int) -> dict[str, Any]:
+def find_p(sides: Sides, alpha: float, generator: np.random.Generator, level: float) -> dict[str, Any]:
     """p by the flips or permutations, or by what they do not see where that makes it larger; and whether it is why the
-    difference is not shown at this alpha."""
-    weighed = sides.weighed
+    difference is not shown at this alpha. `level` is the least that p is compared with, alpha shared by all tests."""
+    weighed, flips = sides.weighed, resampling.count_flips(level)
     if sides.paired:
         rises, falls, counts = weighed.sums
         signs = resampling.flip_signs(rises - falls, counts, generator, flips=flips)
@@ -606,7 +606,8 @@ def find_p(sides: Sides, alpha: float, generator: np.random.Generator, flips: in
         signs = resampling.permute_runs(ours, theirs, generator, flips=flips)
     if not weighed.mean:
         return {"p": signs}
-    skewed = resampling.find_skewed_p(weighed.mean, weighed.parts, weighed.freedom)
+    beyond = resampling.find_beyond(level)
+    skewed = resampling.find_skewed_p(weighed.mean, weighed.parts, weighed.freedom, beyond=beyond)
     unseen = max(
         resampling.find_unseen_p(weighed.mean, weighed.error, room, units)
         for room, units in sides.find_rooms(falls=weighed.mean < 0)

@@ -677,14 +677,24 @@ def hold(drop: Drop, told: Sequence[Message]) -> RuleFinding:
     """The rule holds, unless the interval reaches a drop beyond the tolerated one by more than must be detected."""
     reached = reach_worst(drop)
     if reached is not None and reached > drop.tolerated + drop.must_detect:
-        return lack([*told, Message("interval-goes-beyond", tolerated=drop.tolerated, least=drop.must_detect)])
+        limits: dict[str, Value] = {"tolerated": drop.tolerated, "least": drop.must_detect}
+        if drop.measure.interval is None:
+            return lack([*told, Message(f"unseen-{drop.word}-goes-beyond", size=reached, **limits)])
+        return lack([*told, Message("interval-goes-beyond", **limits)])
     return RuleFinding("held", "pass", join_clauses(told))
 
 
 def reach_worst(drop: Drop) -> float | None:
-    """The largest drop in the interval; None where there is no interval."""
+    """The largest drop in the interval. Where all dialogues differ alike there is none: it is then what the largest
+    drops make of the mean in a share of dialogues that so many miss altogether with chance alpha. None without a scale.
+    """
     interval = drop.measure.interval
-    return None if interval is None else (interval[1] if drop.rises else -interval[0])
+    if interval is not None:
+        return interval[1] if drop.rises else -interval[0]
+    if drop.largest is None or drop.effective is None:
+        return None
+    share = 1 - drop.alpha ** (1 / drop.effective)
+    return float(drop.size + share * max(0.0, drop.largest - drop.size))
 
 
 def contradicts(drop: Drop) -> bool:
@@ -833,9 +843,11 @@ class Minimum:
         return max(1, ceil(z * z / 4))
 
     def widen(self, end: float) -> Clustered:
-        """The mean with dialogues of the usual length added, of which each value is this end of the scale."""
+        """The mean with dialogues of the usual length added, of which each value is this end of the scale. With weights
+        they count as much as those that make the mean: many that count little say nothing of these."""
         sums, counts = self.sums
-        lengths = np.full(self.added, self.turns)
+        length = self.turns if self.weights is None else float(counts.sum()) / resampling.find_effective(counts)
+        lengths = np.full(self.added, length)
         return resampling.describe_clusters(np.append(sums, end * lengths), np.append(counts, lengths))
 
     def bound(self, end: float) -> float:

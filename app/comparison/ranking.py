@@ -21,7 +21,6 @@ from saiten_server.comparison.pairing import match_runs
 from saiten_server.comparison.values import ComparedRun
 from saiten_server.core.reports import CorrectedFigure
 from saiten_server.runs.summary import MeasureKey
-from saiten_server.stats import resampling
 from saiten_server.stats.corrected import report_corrected_mean
 
 PlaceRange = tuple[int, int]
@@ -101,7 +100,7 @@ def compare_sides(sides: Sides, level: float) -> int:
     if interval is not None or not sides.weighed.mean:
         return tell_sign(interval)
     # All dialogues differ by the same, so there is no interval: the p of the test says whether that may be chance.
-    p = find_p(sides, level, np.random.default_rng(0), resampling.count_flips(level))["p"]
+    p = find_p(sides, level, np.random.default_rng(0), level)["p"]
     return int(np.sign(sides.weighed.mean)) if p < level else 0
 
 

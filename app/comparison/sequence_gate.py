@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
-from saiten_server.stats.resampling import BEYOND, FEWEST_TEST_CLUSTERS, find_skewed_p, find_unseen_p
+from saiten_server.stats.resampling import FEWEST_TEST_CLUSTERS, find_beyond, find_skewed_p, find_unseen_p
 from saiten_server.stats.sequences import (
     Builds,
     Looks,
@@ -89,7 +89,7 @@ def find_sound(builds: Builds, looks: Looks, room: float, *, level: float) -> Ma
     if parts is None:
         return found
     allowed = level / len(looks.windows)
-    beyond = max(BEYOND, -log(allowed)) if allowed > 0 else inf
+    beyond = find_beyond(2 * allowed) if allowed > 0 else inf
     for place in np.flatnonzero(found):
         contrast, drop = parts @ looks.weights[place], float(looks.drops[place])
         explained = float(contrast @ contrast)

@@ -249,9 +249,10 @@ def measure(
     table: Floats = np.array(observed, dtype=float)
     weight, value, size = table.T
     sums, sizes = weight * value, weight * size
+    weighted = bool(np.ptp(weight))
     if is_rate and bounds is not None:
-        found = estimate_rate(sums, sizes, bounds=bounds)
+        found = estimate_rate(sums, sizes, bounds=bounds, weighted=weighted)
     else:
-        found = estimate_mean(sums, sizes, bounds=bounds)
+        found = estimate_mean(sums, sizes, bounds=bounds, weighted=weighted)
     few = len(observed) < FEWEST
     return MeasureValue(value=found.mean, interval=None if few else found.interval, n=len(observed))

@@ -329,7 +329,7 @@ def estimate_means(frames: Sequence[RunFrame], bounds: Bounds) -> Intervals:
         sums = np.bincount(cluster[held], weights=values, minlength=units).astype(np.float64)
         counts = np.bincount(cluster[held], weights=own, minlength=units).astype(np.float64)
         name = flat_name(key)
-        one = estimate_mean(sums, counts, bounds=bounds.get(name))
+        one = estimate_mean(sums, counts, bounds=bounds.get(name), weighted=weights is not None)
         found[name] = MeanEstimate(clusters=one.clusters, interval=one.interval, reason=one.reason)
     return Intervals(results=len(cluster), clusters=units if known else None, measures=found)
 
@@ -350,7 +350,7 @@ def estimate_findings(frame: RunFrame) -> dict[str, MeanEstimate]:
             np.bincount(cluster[rows], weights=shares * each).astype(np.float64)
             for each in (100 * turns[rows], frame.system_turns[rows])
         )
-        rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0))
+        rate = estimate_rate(sums, sizes, bounds=(0.0, 100.0), weighted=frame.shares is not None)
         found[FINDING + code] = MeanEstimate(clusters=rate.clusters, interval=rate.interval, reason=rate.reason)
     return found
 

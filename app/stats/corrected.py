@@ -30,7 +30,7 @@ from itertools import combinations
 from math import ceil, exp, inf, log, sqrt
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr
+from scipy.special import ndtr, ndtri
 
 from saiten.core.figures import write_figure
 from saiten.core.messages import Message
@@ -80,7 +80,7 @@ from saiten_server.stats.severity import (
     contrast_raters,
     measure_severity,
 )
-from saiten_server.stats.statistics import refuse_many, settled_means
+from saiten_server.stats.statistics import find_t_p, refuse_many, settled_means
 
 FEWEST_RATED = FEWEST_SHARED
 """Clusters with ratings below which intervals were not found to hold."""
@@ -645,9 +645,9 @@ def differ(baseline: Estimate, candidate: Estimate, options: CorrectionOptions) 
     shared = abs(2 * covariance) / join_errors(theirs, ours) ** 2
     freedom = independent + (paired - independent) * min(1.0, shared)
     if options.quantile == "normal":
-        quantile, p = float(ndtri(1 - options.alpha / 2)), 2 * float(stdtr(np.inf, -abs(difference) / error))
+        quantile, p = float(ndtri(1 - options.alpha / 2)), find_t_p(difference / error, inf)
         return Differing(difference, error, freedom, (difference - quantile * error, difference + quantile * error), p)
-    quantile, p = find_quantile(freedom, options.alpha), 2 * float(stdtr(freedom, -abs(difference) / error))
+    quantile, p = find_quantile(freedom, options.alpha), find_t_p(difference / error, freedom)
     low, high = difference - quantile * error, difference + quantile * error
     bounds = options.bounds
     if bounds is not None:

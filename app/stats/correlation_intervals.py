@@ -27,11 +27,11 @@ from math import sqrt, tanh
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, ndtri, stdtr, stdtrit
+from scipy.special import gammainc, gammaincc, ndtri, stdtrit
 
 from saiten.core.messages import Message
 from saiten_server.stats.observations import Floats, Integers
-from saiten_server.stats.statistics import deviations, rank_values
+from saiten_server.stats.statistics import deviations, find_t_p, rank_values
 
 Coefficient = Literal["spearman", "pearson", "kendall"]
 COEFFICIENTS: Sequence[Coefficient] = ("spearman", "pearson", "kendall")
@@ -420,7 +420,7 @@ def compare_estimates(one: CorrelationEstimate, other: CorrelationEstimate) -> D
     margin = below if value > against else above
     freedom = min(one.freedom, other.freedom)
     quantile = float(stdtrit(freedom, 0.975))
-    p = 2 * float(stdtr(freedom, -abs(value - against) / margin * quantile)) if margin else 1.0
+    p = find_t_p((value - against) / margin * quantile, freedom) if margin else 1.0
     middle = (value + against) / 2
     interval = part(middle, value - against - below), part(middle, value - against + above)
     return Difference(difference, interval, min(1.0, p))

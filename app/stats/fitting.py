@@ -141,10 +141,14 @@ def refit(x: Floats, y: Floats, cluster: Integers, seed: int) -> Floats:
     return np.concatenate(found)
 
 
+AS_GOOD_AS_ZERO = 1e-100
+"""Values of a term below which its weight, and what the squares of its error come to, would be beyond all numbers."""
+
+
 def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | Message:
     """Weights without intercept, shape (terms,), and the half widths of their 95 % t intervals; or why there are none.
     `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left."""
-    still = [name for name, column in zip(names, x.T, strict=True) if not column.any()]
+    still = [name for name, column in zip(names, x.T, strict=True) if np.abs(column).max(initial=0.0) < AS_GOOD_AS_ZERO]
     if len(y) < len(names):
         return Message(
             "fewer-items-than-weights", items=tell_count(len(y), "item"), weights=tell_count(len(names), "weight")

@@ -25,6 +25,7 @@ from scipy.special import expit, stdtr
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.resampling import IntervalEstimate, add_up, estimate_rate
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
+from saiten_server.stats.statistics import LEAST_P
 from saiten_server.stats.strengths import Strengths, Ties, estimate_strengths
 
 FEWEST_CLUSTERS = 8
@@ -157,7 +158,7 @@ def compare_strengths(found: Strengths) -> Floats:
     freedom = np.minimum(found.freedom[:, None], found.freedom[None, :])
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(error > 0, np.abs(difference) / error, 0.0)
-    p: Floats = np.where(freedom >= 1, 2 * stdtr(np.maximum(freedom, 1.0), -statistic), 1.0)
+    p: Floats = np.where(freedom >= 1, np.maximum(LEAST_P, 2 * stdtr(np.maximum(freedom, 1.0), -statistic)), 1.0)
     np.fill_diagonal(p, 1.0)
     return p
 
@@ -173,7 +174,7 @@ def between_groups(pairs: ShownPairs, group: Integers, p: Floats) -> None:
     agreeing = np.bincount(np.unique(own.pair * clusters + own.cluster) // clusters, minlength=p.size)
     for key in np.flatnonzero(agreeing):
         one, other = divmod(int(key), len(p))
-        p[one, other] = p[other, one] = min(1.0, SIGN_WINS * 0.5 ** int(agreeing[key]))
+        p[one, other] = p[other, one] = min(1.0, max(LEAST_P, SIGN_WINS * 0.5 ** int(agreeing[key])))
 
 
 def order_systems(beats: Mask, group: Integers, strengths: Floats) -> Mask:

@@ -41,7 +41,7 @@ from itertools import combinations
 from math import ceil, comb, inf, isfinite, sqrt
 
 import numpy as np
-from scipy.special import ndtr, stdtr, stdtrit
+from scipy.special import gammainccinv, ndtr, stdtr, stdtrit
 
 from saiten.core.messages import Message
 from saiten_server.stats.observations import Floats, Integers, number_keys
@@ -53,6 +53,7 @@ MEAN_ROUNDING = 1e-9
 
 ONE_CLUSTER = Message("one-cluster")
 NO_SPREAD = Message("no-spread-of-means")
+NO_WEIGHTY_SPREAD = Message("no-spread-of-weighty")
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def find_effective(counts: Floats) -> float:
 
 
 def estimate_mean(
-    sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05
+    sums: Floats, counts: Floats, *, bounds: tuple[float, float] | None, alpha: float = 0.05, weighted: bool = False
 ) -> IntervalEstimate:
     """The mean of all values and its interval at 1 − alpha, from sums and numbers of values by cluster. Both have shape
     (clusters,); clusters without values do not count. `bounds` are the ends of the scale, None if there are none, as
@@ -146,6 +147,8 @@ def estimate_mean(
     found = describe_clusters(sums[held], counts[held])
     if not found.error:
         return IntervalEstimate(found.mean, None, found.clusters, ONE_CLUSTER if found.clusters == 1 else NO_SPREAD)
+    if weighted and are_weighty_alike(sums[held], counts[held]):
+        return IntervalEstimate(found.mean, None, found.clusters, NO_WEIGHTY_SPREAD)
     quantile = find_quantile(found.freedom, alpha)
     if bounds is None or not bounds[0] < bounds[1]:
         margin = quantile * found.error
@@ -158,33 +161,45 @@ def estimate_mean(
     )
 
 
+def are_weighty_alike(sums: Floats, counts: Floats) -> bool:
+    """Whether clusters whose mean is not the most frequent one count together for less than one of those that make the
+    mean; shapes (clusters,)."""
+    held = np.bincount(np.unique(level(sums / counts), return_inverse=True)[1], weights=counts)
+    total = float(counts.sum())
+    return total - float(held.max()) < total / find_effective(counts)
+
+
 RARE = 20
 """Clusters with an event below which a rate's interval allows for one that is unlike them."""
 
 
 def estimate_rate(
-    sums: Floats, counts: Floats, *, bounds: tuple[float, float], alpha: float = 0.05
+    sums: Floats, counts: Floats, *, bounds: tuple[float, float], alpha: float = 0.05, weighted: bool = False
 ) -> IntervalEstimate:
     """The rate of events that most clusters lack, or all have, and its interval; arguments as of `estimate_mean`.
 
     Of clusters that all lack it, n let a share of 1 − alpha^(1/n) have it. Where few have it they show little of how
     differently others would: the interval is then that of `estimate_mean`, and at least the t interval with one more
     cluster of the usual size, all of whose values are at the other end.
+
+    `weighted` says that clusters were sampled with different probabilities. Those that count little and have the event
+    say little of those that count for much and lack it: they are as many as they are worth of these, and it is one of
+    these that is added.
     """
     held = counts > 0
     found = estimate_mean(sums, counts, bounds=bounds, alpha=alpha)
     if found.mean is None or found.clusters < 2:
         return found
     sums, counts = sums[held], counts[held]
-    effective = float(counts.sum() ** 2 / (counts @ counts))
+    effective = find_effective(counts)
+    size = float(counts.sum()) / effective if weighted else float(counts.mean())
     low, high = found.interval or (found.mean, found.mean)
     for end, other in (bounds, bounds[::-1]):
-        away = int(np.count_nonzero(np.abs(sums - end * counts) > MEAN_ROUNDING * (bounds[1] - bounds[0])))
-        if away >= RARE:
+        away = np.abs(sums - end * counts) > MEAN_ROUNDING * (bounds[1] - bounds[0])
+        if (float(counts[away].sum()) / size if weighted else np.count_nonzero(away)) >= RARE:
             continue
         reached = end + (1 - alpha ** (1 / effective)) * (other - end)
-        if away:
-            size = float(counts.mean())
+        if away.any():
             widened = describe_clusters(np.append(sums, other * size), np.append(counts, size))
             side = 1 if other > end else -1
             reached = widened.mean + side * find_quantile(widened.freedom, alpha) * widened.error
@@ -215,13 +230,16 @@ def clip_interval(low: float, high: float, bounds: tuple[float, float]) -> tuple
 
 
 def estimate_paired(
-    rises: Floats, falls: Floats, counts: Floats, *, width: float | None, alpha: float = 0.05
+    rises: Floats, falls: Floats, counts: Floats, *, width: float | None, alpha: float = 0.05, weighted: bool = False
 ) -> IntervalEstimate:
     """The mean difference of pairs and its interval, from the clusters' sums of rises, of falls, both ≥ 0, and numbers
     of pairs, shapes (clusters,). `width` is that of the scale, None where there is none.
 
     Most ratings of two runs are often equal, so that a few rises and falls decide, and their mean is skewed: each of
     the two is a mean near the lower end of what it may be, and the difference is theirs.
+
+    `weighted` says that clusters were sampled with different probabilities: few rises of clusters that count little
+    are then as good as none.
     """
     if not len(counts):
         return IntervalEstimate(None, None, 0, NO_VALUES)
@@ -237,17 +255,23 @@ def estimate_paired(
     correlation = float(sides[0].parts @ sides[1].parts) / product if product else 0.0
     low, high = combine(sides, (0.0, width), (quantile, quantile), max(-1.0, min(1.0, correlation)))
     # If no pair has risen or fallen, the end on that side is at least that of the t interval.
-    if not falls.any():
+    if weighted or not falls.any():
         low = min(low, found.mean - quantile * found.error)
-    if not rises.any():
+    if weighted or not rises.any():
         high = max(high, found.mean + quantile * found.error)
     return IntervalEstimate(found.mean, clip_interval(low, high, (-width, width)), found.clusters, None)
 
 
 def estimate_unpaired(
-    baseline: Clustered, candidate: Clustered, *, bounds: tuple[float, float] | None, alpha: float = 0.05
+    baseline: Clustered,
+    candidate: Clustered,
+    *,
+    bounds: tuple[float, float] | None,
+    alpha: float = 0.05,
+    weighted: bool = False,
 ) -> IntervalEstimate:
-    """The difference of two independent means, candidate minus baseline, with its interval."""
+    """The difference of two independent means, candidate minus baseline, with its interval. `weighted` says that
+    clusters were sampled with different probabilities: what varies in those that count little is as good as nothing."""
     clusters, difference = min(baseline.clusters, candidate.clusters), candidate.mean - baseline.mean
     if clusters == 1 or not (baseline.error or candidate.error):
         return IntervalEstimate(difference, None, clusters, ONE_CLUSTER if clusters == 1 else NO_SPREAD)
@@ -258,7 +282,8 @@ def estimate_unpaired(
     quantiles = find_quantile(candidate.freedom, alpha), find_quantile(baseline.freedom, alpha)
     ends = combine((candidate, baseline), bounds, quantiles, 0.0)
     # If one side does not vary, the interval is at least the t interval.
-    low, high = ends if baseline.error and candidate.error else (min(low, ends[0]), max(high, ends[1]))
+    varies = baseline.error and candidate.error and not weighted
+    low, high = ends if varies else (min(low, ends[0]), max(high, ends[1]))
     width = bounds[1] - bounds[0]
     return IntervalEstimate(difference, clip_interval(low, high, (-width, width)), clusters, None)
 
@@ -587,24 +612,31 @@ SKEWED = 0.2
 """Third moment of a mean, in standard errors, below which the t test's error rate moves by less than 0.02."""
 
 BEYOND = 5.0
-"""Standard errors from which a mean change is not put down to skewness that the sample shows: with one cluster that is
-far from n others, this takes events that six are expected of."""
+"""Standard errors from which a mean change is not put down to skewness that the sample shows, at the level of a plain
+gate with one rule: with one cluster that is far from n others, this takes events that six are expected of."""
 
 FAR = 1.25
 """By how many standard errors one more cluster, at the scale's end, must move the mean to count."""
 
 
+def find_beyond(level: float) -> float:
+    """The same for tests at this two-sided level. Where m events are expected and one is seen, the mean is m − 1
+    standard errors away; one or none is seen with half the level's probability (Poisson)."""
+    return max(BEYOND, float(gammainccinv(2, level / 2)) - 1)
+
+
 def find_skewed_p(mean: float, parts: Floats, freedom: float, *, noise: float = 0.0, beyond: float = BEYOND) -> float:
     """The two-sided p of a mean change by Hall's transformation of t; 0 where the sample is not skewed against the
     finding. `parts`, shape (clusters,), are what clusters contribute to the error (`Clustered`), and `noise` is a
-    variance that comes from elsewhere. `beyond` is for levels that are smaller than a plain gate's."""
+    variance that comes from elsewhere. `beyond` is for levels below that of one rule (`find_beyond`)."""
     error = float(np.sqrt(parts @ parts + noise))
     if not error:
         return 0.0
     skewness, t = float(np.sum((parts / error) ** 3)), mean / error
     if skewness * t >= 0 or abs(skewness) < SKEWED or abs(t) > beyond:
         return 0.0
-    corrected = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    # Hall's cubic, ((1 + s t / 3)³ − 1) / s + s / 6, which beyond its turning point would take t for clearer again.
+    corrected = (max(0.0, 1 + skewness * t / 3) ** 3 - 1) / skewness + skewness / 6
     return min(1.0, 2 * float(stdtr(freedom, -corrected * np.sign(t))))
 
 

@@ -27,7 +27,7 @@ from scipy.sparse import coo_array
 
 from saiten.core.messages import Message
 from saiten_server.stats.observations import Floats, Integers, Mask
-from saiten_server.stats.resampling import find_quantile
+from saiten_server.stats.resampling import find_effective, find_quantile
 
 UNDETERMINED = 1e-9
 """One minus the leverage, below which a residual is zero by construction."""
@@ -251,13 +251,23 @@ def find_average(values: Floats, weights: Floats | None) -> float:
     return float(values.mean() if weights is None else weights @ values / weights.sum())
 
 
+LEAST_WORTH = 1.5
+"""Dialogues that any are worth at least: of one alone no spread is known."""
+
+
+def count_worth(clusters: Integers, weights: Floats | None) -> float:
+    """How many dialogues these are; with weights, how many of equal weight they are worth (Kish)."""
+    sums = np.bincount(np.unique(clusters, return_inverse=True)[1], weights).astype(np.float64)
+    return float(len(sums)) if weights is None else max(LEAST_WORTH, find_effective(sums))
+
+
 def weigh_fault(
     ratings: Floats, has: Mask, clusters: Integers, weights: Floats | None = None, *, alpha: float = 0.05
 ) -> Priority:
     """The weight of a fault, with its interval at 1 − alpha by the delta method over clusters. All arguments have shape
     (n,), and at least one conversation has the fault; `weights` are on average 1, None where all are. Residuals are
-    corrected for the number of clusters in each of the two groups, and the degrees of freedom are one less than the
-    smaller number of these."""
+    corrected for the number of clusters in each of the two groups, or for what they are worth by weights, and the
+    degrees of freedom are one less than the smaller of these."""
     share = find_average(has.astype(np.float64), weights)
     if has.all():
         return Priority(share, None, None, None, NONE_WITHOUT)
@@ -270,12 +280,14 @@ def weigh_fault(
     for lacking, reason in (*lacks, (without < FEWEST_OF_EACH, FEW_WITHOUT)):
         if lacking:
             return Priority(share, effect, found.weight, None, reason)
-    scales = sqrt(without / (without - 1)) * share / (1 - share), -sqrt(with_fault / (with_fault - 1))
+    worth = [count_worth(clusters[group], None if weights is None else weights[group]) for group in (~has, has)]
+    scales = sqrt(worth[0] / (worth[0] - 1)) * share / (1 - share), -sqrt(worth[1] / (worth[1] - 1))
     residuals = np.where(has, scales[1] * (ratings - means[1]), scales[0] * (ratings - means[0]))
     each = effect * (has - share) + residuals
     parts = np.bincount(places, weights=each if weights is None else weights * each) / len(ratings)
-    error = sqrt(len(units) / (len(units) - 1) * float(parts @ parts))
+    whole = count_worth(clusters, weights)
+    error = sqrt(whole / (whole - 1) * float(parts @ parts))
     if not error:
         return Priority(share, effect, found.weight, None, NO_SPREAD)
-    margin = find_quantile(min(with_fault, without) - 1.0, alpha) * error
+    margin = find_quantile(max(1.0, min(worth) - 1), alpha) * error
     return Priority(share, effect, found.weight, (share * effect - margin, share * effect + margin), None)

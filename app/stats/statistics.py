@@ -13,7 +13,7 @@ from math import comb, isqrt
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
@@ -24,6 +24,9 @@ Statistic = Literal["spearman", "pearson"]
 
 FEWEST_CORRELATED = 3
 """Values of which a correlation says something: that of any two pairs is 1 or −1."""
+
+LEAST_P = 2.0**-1022
+"""The smallest number with all its digits: what is smaller would be written as 0, which no p is."""
 
 FREQUENT = 4
 """So often each value must be there on average for counting to be faster than sorting."""
@@ -317,7 +320,7 @@ def find_p(u: Floats, n: Integers, m: Integers, ties: Floats) -> Floats:
     spread = np.sqrt(np.maximum(0.0, n * m / 12 * ((both + 1) - ties / (both * (both - 1)))))
     # All values equal: no spread, and U is its mean, from which the continuity correction takes a half.
     z = np.divide(u - n * m / 2 - 0.5, spread, out=np.full(len(u), -np.inf), where=spread > 0)
-    p: Floats = np.minimum(1.0, 2 * ndtr(-z))
+    p: Floats = np.clip(2 * ndtr(-z), LEAST_P, 1.0)
     few, many = np.minimum(n, m), np.maximum(n, m)
     exact = (few < EXACT_BELOW) & (ties == 0)
     sizes, group = np.unique(np.stack([few[exact], many[exact]], axis=1), axis=0, return_inverse=True)
@@ -405,6 +408,11 @@ def reach(alpha: float, freedom: float) -> float:
     """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power. Both
     quantiles are those of t, whose degrees of freedom the error has."""
     return float(stdtrit(freedom, 1 - alpha / 2)) + find_power_quantile(freedom)
+
+
+def find_t_p(t: float, freedom: float) -> float:
+    """The two-sided p of Student's t, which is never 0."""
+    return max(LEAST_P, 2 * float(stdtr(freedom, -abs(t))))
 
 
 def find_power_quantile(freedom: float) -> float:

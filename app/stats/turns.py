@@ -118,7 +118,9 @@ def rate_turns(talks: Sequence[ConversationTurns], lengths: Integers, shares: Fl
     found = []
     for number in range(ranges):
         counts: Floats = np.clip(lengths - number * width, 0, width).astype(np.float64)
-        estimate = estimate_rate(PERCENT[1] * shares * faulty[number], shares * counts, bounds=PERCENT)
+        estimate = estimate_rate(
+            PERCENT[1] * shares * faulty[number], shares * counts, bounds=PERCENT, weighted=bool(np.ptp(shares))
+        )
         turns, wrong = int(counts.sum()), int(faulty[number].sum())
         start, end = number * width + 1, min((number + 1) * width, longest)
         rate = PERCENT[1] * float(shares @ faulty[number]) / float(shares @ counts)

@@ -63,6 +63,15 @@ def test_people_see_a_drop_that_the_judge_does_not() -> None:
     assert report.corrected["overall"].verdict == "worse"
 
 
+def test_a_tolerated_drop_does_not_pass_where_the_interval_goes_far_beyond() -> None:
+    """It fell by 0.46, and by up to 0.66: 0.6 is tolerated, and 0.05 more must be seen."""
+    before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=-0.5, people=-0.5, seed=2)
+    assert gate(before, after, GateRule(aspect="overall", max_drop=0.6, must_detect=0.1))[0].verdict == "pass"
+    report, reason = gate(before, after, GateRule(aspect="overall", max_drop=0.6, must_detect=0.05))
+    assert (report.verdict, reason.code) == ("inconclusive", "not-enough-data")
+    assert "goes beyond the 0.6 tolerated by more than the 0.05 that must be seen" in str(reason.detail)
+
+
 def test_a_drop_that_need_not_be_seen_is_inconclusive_with_the_ratings_that_would_do() -> None:
     before, after = draw_run("main", judged=0, people=0), draw_run("pr", judged=0, people=0, seed=2)
     report, reason = gate(before, after, GateRule(aspect="overall", max_drop=0.0, must_detect=0.2))

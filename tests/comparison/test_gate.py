@@ -213,6 +213,26 @@ def test_a_skewed_sample_is_not_taken_for_a_drop():
     assert judge([3.0] * 40, [1.2] + [2.8] * 39).verdict == "fail"
 
 
+def test_a_skewed_sample_is_not_taken_for_a_drop_at_small_levels():
+    """Where one in ten rises by 1.8, none or one does in 80 with p = 0.002, and in 65 with p = 0.009: too often for a
+    gate at 0.001, and for one with twenty rules."""
+    before, after = [3.0] * 80, [4.8] + [2.8] * 79
+    assert judge(before, after).verdict == "fail"
+    assert judge(before, after, alpha=0.001).verdict == "inconclusive"
+    for rules, verdict in ((1, "fail"), (20, "inconclusive")):
+        names = [f"aspect-{number}" for number in range(rules)]
+        new, old = (make_run("a", dict.fromkeys(names, values[:65])) for values in (after, before))
+        assert judge_gate(new, old).verdict == verdict
+
+
+def test_a_tolerated_drop_of_all_alike_does_not_pass_where_others_may_drop_far():
+    """Without a spread there is no interval. Ten dialogues miss a quarter of others altogether in one of twenty runs."""
+    report = judge([5.0] * 10, [4.0] * 10, {"max_drop": 1, "must_detect": 0.5})
+    assert report.verdict == "inconclusive"
+    assert "a drop of up to 1.78 may not have shown" in str(reason_of(report).detail)
+    assert judge([5.0] * 10, [4.0] * 10, {"max_drop": 1, "must_detect": 0.8}).verdict == "pass"
+
+
 def test_turns_of_one_dialogue_are_not_taken_for_independent():
     """Three of four dialogues of 20 turns each fell as a whole: of 80 items that would be far beyond chance."""
     after = [4.0 - (number >= 20) for number in range(80)]

@@ -95,3 +95,18 @@ def test_a_bot_that_falls_short_by_what_must_be_seen_seldom_passes():
     verdicts = [judge_minimum(ask(values, 3.5, shortfall=0.5)).verdict for values in drawn]
     assert verdicts.count("fail") >= 0.8 * 400
     assert verdicts.count("pass") <= 0.001 * 400
+
+
+def test_what_is_added_counts_as_much_as_what_makes_the_mean():
+    """Of 540 values 40 count for a hundred each. One that counts for the mean of all left the lower end above the mean
+    where none or one of the 40 is low, which are of one in ten."""
+    weights = np.repeat([1.0, 100.0], [500, 40])
+    weights /= weights.mean()
+    values = np.array([1.0, 5.0] * 250 + [1.0] + [5.0] * 39)
+    true = (500 * 3 + 4_000 * 4.6) / 4_500
+    asked = Minimum(values, true, SCALE, 0.05, 1.0, weights=weights)
+    assert asked.bound(1.0) < true < asked.mean
+    assert asked.added == 1
+    # All alike it is as without weights.
+    even = Minimum(values, true, SCALE, 0.05, 1.0, weights=np.ones(540))
+    assert even.bound(1.0) == pytest.approx(ask(values, true).bound(1.0))

@@ -127,3 +127,17 @@ def test_kinds_are_ranked_by_build_where_there_are_several() -> None:
         == ()
     )
     assert rank_kinds_by_build(place_figures(results[2:]), {})[0].build is None
+
+
+def test_conversations_that_count_little_do_not_narrow_the_interval_of_a_weight():
+    """Of 540 conversations 40 count for a hundred each. The fault is in one in ten, and lowers the rating by 1."""
+    generator, held, given = np.random.default_rng(4), 0, 0
+    weights = np.repeat([1.0, 100.0], [500, 40])
+    weights /= weights.mean()
+    for _ in range(400):
+        has = generator.random(540) < 0.1
+        found = weigh_fault(4 - has + generator.normal(0, 0.7, 540), has, np.arange(540), weights)
+        given += found.interval is not None
+        held += found.interval is not None and found.interval[0] <= 0.1 <= found.interval[1]
+    assert given >= 390
+    assert held >= 0.93 * given - np.sqrt(given * 0.93 * 0.07)

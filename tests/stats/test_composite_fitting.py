@@ -120,6 +120,7 @@ def test_an_aspect_may_stand_in_two_terms():
     ("change", "reason"),
     [
         ({"formality": 0}, Message("term-is-zero", term="formality")),
+        ({"formality": 5e-324}, Message("term-is-zero", term="formality")),
         ({"factuality": 0, "amount_info": 1}, Message("terms-depend")),
         (
             {"acceptability": np.nan},

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
+from saiten_server.comparison.differences import Sides, estimate_difference
 from saiten_server.stats import resampling
 from saiten_server.stats.power import find_detectable
-from saiten_server.stats.resampling import find_least_mean, find_skewed_p, find_unseen_p
+from saiten_server.stats.resampling import find_beyond, find_least_mean, find_skewed_p, find_unseen_p
 from saiten_server.stats.statistics import reach
 
 POWER = 0.8
@@ -61,6 +62,18 @@ def test_the_correction_for_skewness_is_the_one_of_hall():
     assert find_skewed_p(even.mean, even.parts, 39) == 0
 
 
+@pytest.mark.parametrize("level", [0.2, 0.05, 0.01, 1e-3, 1e-4, 1e-7])
+def test_what_one_rare_dialogue_can_do_counts_as_skewness_at_every_level(level):
+    """Of n dialogues one rises by far, where so many were expected that no more than one comes with half the level."""
+    expected = float(special.gammainccinv(2, level / 2))
+    beyond = find_beyond(level)
+    assert beyond == pytest.approx(max(5.0, expected - 1))
+    values = np.array([-expected] * 9_999 + [1e4 - expected])
+    found = resampling.describe_clusters(values, np.ones(10_000))
+    assert found.mean / found.error == pytest.approx(1 - expected, abs=0.05)
+    assert find_skewed_p(found.mean, found.parts, 9_999, beyond=beyond * 1.01) > level
+
+
 def test_what_may_be_missing_is_as_likely_as_the_scale_lets_it_be():
     assert find_unseen_p(-0.2, 0.0, 1.8, 10) == pytest.approx(0.9**10)
     assert find_unseen_p(0.2, 0.05, 1.8, 10) == pytest.approx(0.9**10)
@@ -69,3 +82,21 @@ def test_what_may_be_missing_is_as_likely_as_the_scale_lets_it_be():
     least = find_least_mean(0.05, 0.0, 1.8, 10)
     assert find_unseen_p(-least, 0.0, 1.8, 10) == pytest.approx(0.05)
     assert find_least_mean(0.05, 0.2, 1.8, 10) == 0
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_values_that_count_little_do_not_narrow_the_interval_of_those_that_count_for_much(paired):
+    """Of 220 pairs 20 count for a hundred each, and one in twenty ratings is a 1. The others' rises and falls left
+    intervals that held the true difference, 0, in half of the samples."""
+    generator, held, given = np.random.default_rng(6), 0, 0
+    weights = np.repeat([1.0, 100.0], [200, 20])
+    weights /= weights.mean()
+    ours, theirs = np.arange(220), np.arange(220) + (0 if paired else 220)
+    for _ in range(200):
+        before, after = np.where(generator.random((2, 220)) < 0.05, 1.0, 5.0)
+        sides = Sides(before, after, paired, (ours, theirs), (before, after), (1.0, 5.0), weights=(weights, weights))
+        interval = estimate_difference(sides, 0.05).interval
+        given += interval is not None
+        held += interval is not None and interval[0] <= 0 <= interval[1]
+    assert given >= 190
+    assert held >= 0.93 * given - 2 * np.sqrt(given * 0.93 * 0.07)

@@ -41,3 +41,36 @@ def test_findings_that_few_conversations_have_are_within_the_interval():
         ).interval
         held += interval is not None and interval[0] <= 2 <= interval[1]
     assert held >= 0.93 * 400 - 2 * np.sqrt(400 * 0.93 * 0.07)
+
+
+def test_conversations_that_count_little_say_nothing_of_those_that_count_for_much():
+    """Of 500 all were scored, and 40 stand for a hundred each: the rate is that of the latter. Where none of them has a
+    finding, those of the others' 10 left an interval that held the rate of 2 % in half of the samples."""
+    generator, held, runs = np.random.default_rng(3), 0, 300
+    weights = np.repeat([1.0, 100.0], [500, 40])
+    for _ in range(runs):
+        found = generator.random(540) < 0.02
+        interval = estimate_rate(100.0 * weights * found, weights, bounds=PERCENT, weighted=True).interval
+        held += interval is not None and interval[0] <= 2 <= interval[1]
+    assert held >= 0.93 * runs - 2 * np.sqrt(runs * 0.93 * 0.07)
+    # Of equal ones it is as without weights.
+    few = 10.0 * np.eye(1, 50)[0]
+    assert estimate_rate(few, np.full(50, 10.0), bounds=PERCENT, weighted=True) == estimate_rate(
+        few, np.full(50, 10.0), bounds=PERCENT
+    )
+
+
+def test_a_mean_whose_weighty_values_are_all_alike_has_no_interval():
+    """Ten of 500 values that count little are off, and none of 40 that count for a hundred each: the interval was
+    0.1 points wide, and held the mean of one value in fifty that is off in half of the samples."""
+    weights = np.repeat([1.0, 100.0], [500, 40])
+    values = np.array([1.0] * 10 + [5.0] * 530)
+    found = estimate_mean(weights * values, weights, bounds=(1, 5), weighted=True)
+    assert found.interval is None
+    assert str(found.reason).startswith("those that count for much are all alike")
+    values[-1] = 1.0
+    assert estimate_mean(weights * values, weights, bounds=(1, 5), weighted=True).interval is not None
+    # Where all count the same it takes no value more than without weights.
+    assert estimate_mean(values[9:], np.ones(531), bounds=(1, 5), weighted=True) == estimate_mean(
+        values[9:], np.ones(531), bounds=(1, 5)
+    )
