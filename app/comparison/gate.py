@@ -355,7 +355,7 @@ def list_drops(
             tests=max(1, tests),
             alpha=alpha,
             tolerated=one.rule.most,
-            must_detect=one.must_detect,
+            must_detect=max(one.must_detect, LEAST_SIZE),
             step=one.step,
             width=None if one.scale is None or one.key[0] == "blended" else one.scale[1] - one.scale[0],
             largest=None if one.scale is None else one.scale[1] - one.scale[0],
@@ -435,6 +435,9 @@ def order_of(reason: GateReason) -> int:
         return 0
     return {"fail": 1, "inconclusive": 2, "pass": 3}[reason.verdict]
 
+
+LEAST_SIZE = 1e-9
+"""The smallest drop or shortfall that items are counted for: for less they would be more than can be told."""
 
 FEWEST_TO_PLAN = 6
 """Dialogues from whose spread it is told how many more are needed; a comparison needs as many to find anything."""
@@ -870,6 +873,7 @@ class Minimum:
         """How many values show a shortfall of so much with 80 % power, by the spread of these with those added. The
         dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
         dialogues and m added, where t' is the quantile for the power."""
+        shortfall = max(shortfall, LEAST_SIZE)
         widened = max((self.widen(end) for end in self.limits), key=lambda found: found.error)
         slope = reach(self.alpha, widened.freedom) * widened.error * sqrt(self.units + self.added) / shortfall
         lifted = self.added * (1 + (self.limits[1] - self.least) / shortfall)

@@ -14,7 +14,10 @@ from saiten.core.messages import Message
 from saiten_server.core.model import Finite, Value, listed
 from saiten_server.core.sentences import Sentence, Telling
 
-Alpha = Annotated[Finite, Field(gt=0, lt=0.5)]
+LEAST_ALPHA = 1e-9
+"""Quantiles are taken at 1 - alpha, which for less is soon 1 in binary: then they are infinite."""
+
+Alpha = Annotated[Finite, Field(ge=LEAST_ALPHA, lt=0.5)]
 
 
 FEWEST_SHARED = 15

@@ -16,7 +16,7 @@ from saiten_server.core.batch import Batch
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.offline.service import UPLOAD, AdoptionService, AdoptRequest
-from saiten_server.platform.web.body import JSON, Upload, decode, receive, require_media_type, while_connected
+from saiten_server.platform.web.body import JSON, Upload, decode_as, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import (
     METADATA,
     Serving,
@@ -78,7 +78,7 @@ async def adopt_run(
     with tempfile.TemporaryDirectory(prefix="saiten-") as folder:
         if require_media_type(request.headers, JSON, PARQUET) == JSON:
             request.state.body = await receive(request, limits.body_bytes, request.app.state.body_timeout_seconds)
-            asked = validate(AdoptRequest, decode(request.state.body), limits)
+            asked = await decode_as(AdoptRequest, request.state.body, limits)
             address = service.find_place(asked.url, request.state.project)
         else:
             given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata_query(request)}

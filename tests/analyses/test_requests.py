@@ -62,6 +62,8 @@ def test_there_is_one_source(options: dict[str, Any], pointer: str, first: str) 
         ("correlation", "seed", 2**32),
         ("hierarchy", "alpha", 0),
         ("hierarchy", "alpha", 0.5),
+        ("hierarchy", "alpha", 1e-17),
+        ("corrected", "alpha", 1e-17),
         ("hierarchy", "alpha", "0.01"),
         ("hierarchy", "method", "axis"),
         ("hierarchy", "values", "both"),

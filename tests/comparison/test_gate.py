@@ -121,6 +121,12 @@ def test_what_must_be_detected_is_a_quarter_of_the_scale_or_the_tolerance():
     assert plan_rules(asked, dataclasses.replace(candidate, best={"warmth": 0.2}), narrow)[0].must_detect == 0.05
 
 
+@pytest.mark.parametrize("after", [BEFORE, SHUFFLED])
+def test_a_size_too_small_for_any_count_of_items_is_answered(after):
+    report = judge(BEFORE, after, {"max_drop": 0, "must_detect": 5e-324})
+    assert report.verdict == "inconclusive"
+
+
 def test_three_pairs_cannot_fail_nor_pass():
     report = judge([5, 5, 5], [1, 2, 1])
     assert (report.verdict, reason_of(report).code) == ("inconclusive", "not-enough-data")

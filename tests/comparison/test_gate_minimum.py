@@ -63,6 +63,11 @@ def test_it_says_how_many_values_would_do():
     assert judge_minimum(ask([4] * 13, 4)).verdict == "pass"
 
 
+def test_it_counts_for_no_smaller_shortfall_than_can_be_told():
+    few = ask([4] * 8, 4)
+    assert few.find_needed(5e-324) == few.find_needed(1e-9) > 1e17
+
+
 def test_from_very_few_values_it_does_not_say_how_many_would_do():
     detail = judge_minimum(ask([1, 3, 2], 2.5)).detail
     assert "more items (from 3 it cannot be told how many) would show so small a shortfall" in str(detail)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from saiten_server.platform.web.dependencies import write_cursor
 from tests.support.conversations import find_planted
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.waiting import LIMIT_SECONDS
@@ -141,3 +143,11 @@ async def test_pages_of_lists_are_linked(client: httpx.AsyncClient) -> None:
         assert (await client.get(f"/v1/monitors/{made['id']}/{asked}?limit=1")).status_code == 200
         assert (await client.get(f"/v1/monitors/{made['id']}/{asked}?limit=0")).status_code == 422
         assert (await client.get(f"/v1/monitors/{made['id']}/{asked}?cursor=x")).status_code == 422
+
+
+@pytest.mark.parametrize("part", ["2147483648", "9" * 30])
+async def test_a_cursor_with_a_number_that_no_database_takes(client: httpx.AsyncClient, part: str) -> None:
+    made = (await client.post("/v1/monitors", json=BODY)).json()
+    cursor = write_cursor(datetime(2026, 1, 1, tzinfo=UTC), f"x_{part}")
+    answered = await client.get(f"/v1/monitors/{made['id']}/windows?cursor={cursor}")
+    assert (answered.status_code, answered.json().get("items")) == (200, []), answered.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.offline.frame_files import make_table
 from saiten_server.offline.places import find_place
+from saiten_server.platform.web.body import decode
 from tests.support.offline_rows import make_rows, rubric_of, store
 from tests.support.serving import serving
 
@@ -162,6 +164,23 @@ async def test_damaged_files_and_other_bodies_are_refused(client: httpx.AsyncCli
     assert text.status_code == 415
     url = await client.post("/v1/runs/adopt", json={"url": "/etc"})
     assert (url.status_code, "SAITEN_ADOPT_FROM" in url.json()["detail"]) == (422, True)
+
+
+async def test_a_large_document_is_parsed_off_the_event_loop(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def decode_seen(body: bytes) -> Any:
+        threads.append(threading.get_ident())
+        return decode(body)
+
+    for module in ("saiten_server.platform.web.body", "saiten_server.offline.api"):
+        monkeypatch.setattr(f"{module}.decode", decode_seen, raising=False)
+    answered = await client.post("/v1/runs/adopt", json={"results": [1] * 100_000})
+    assert answered.status_code == 422
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_run_of_too_many_results_is_refused_before_they_are_read(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ from saiten_server.scoring.store import STORED
 MOST_MONITORS = 100
 """Of a project."""
 
+PART_DIGITS = 9
+"""Of a window's part, which is a number of 32 bits; a cursor may be made up."""
+
 own, seen, window, alarm, state = (
     t.monitors.c,
     t.monitor_conversations.c,
@@ -179,7 +182,8 @@ class MonitorStore:
         query = select(t.monitor_windows, there.scalar_subquery().label("run")).where(window.monitor_id == monitor_id)
         if before is not None:
             line, _, part = before[1].partition("_")
-            place = tuple_(literal(before[0], Instant()), literal(line), literal(int(part) if part.isdecimal() else 0))
+            number = int(part) if part.isdecimal() and len(part) <= PART_DIGITS else 0
+            place = tuple_(literal(before[0], Instant()), literal(line), literal(number))
             query = query.where(tuple_(window.starts_at, window.line, window.part) < place)
         newest = query.order_by(window.starts_at.desc(), window.line.desc(), window.part.desc()).limit(limit)
         return await db.fetch(self.engine, newest)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.core.errors import InvalidRequest
-from saiten_server.core.reports import CorrectedReport, Looks
+from saiten_server.core.reports import LEAST_ALPHA, CorrectedReport, Looks
 from saiten_server.platform.web.body import JSON, body_of
 from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
@@ -143,7 +143,7 @@ async def read_round_figures(
     round_id: str,
     *,
     margin: Annotated[float | None, Query(gt=0, le=1e15, allow_inf_nan=False)] = None,
-    alpha: Annotated[float, Query(gt=0, lt=0.5)] = 0.05,
+    alpha: Annotated[float, Query(ge=LEAST_ALPHA, lt=0.5)] = 0.05,
     looks: Looks = "once",
 ) -> Response:
     """What people would say of the batch, as `corrected` under `/v1/analyses` says, and how many more ratings would

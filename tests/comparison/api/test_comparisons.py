@@ -108,6 +108,7 @@ async def test_batches_of_two_rubrics_are_not_compared(client: httpx.AsyncClient
     ("change", "pointer"),
     [
         ({"alpha": 0}, "/alpha"),
+        ({"alpha": 1e-17}, "/alpha"),
         ({"alpha": 0.5}, "/alpha"),
         ({"alpha": "0.05"}, "/alpha"),
         ({"test": "t"}, "/test"),
