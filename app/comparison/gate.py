@@ -842,7 +842,7 @@ class Minimum:
     def added(self) -> int:
         """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly. With
         z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008."""
-        z = NormalDist().inv_cdf(1 - self.alpha / 2)
+        z = NormalDist().inv_cdf(self.alpha / 2)
         return max(1, ceil(z * z / 4))
 
     def widen(self, end: float) -> Clustered:

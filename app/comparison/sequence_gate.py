@@ -75,7 +75,7 @@ def is_mended(
     skipped = [(start - 1, last - int(window)) for window in windows]
     level = spend(alpha, night - drop.night) / len(windows)
     left = remains @ means
-    risen = rises @ means > float(stdtrit(builds.freedom, 1 - level)) * find_errors(builds, rises, skipped)
+    risen = rises @ means > -float(stdtrit(builds.freedom, level)) * find_errors(builds, rises, skipped)
     margin = float(stdtrit(builds.freedom, 1 - LEFT_CHANCE)) * find_errors(builds, remains, skipped)
     little = np.maximum(left, means[0] - means[-1]) <= max(tolerated, drop.size / 2)
     return bool((risen & little & (left - tolerated <= margin)).any())

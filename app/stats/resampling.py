@@ -127,7 +127,8 @@ def count_freedom(shares: Floats, variances: Floats) -> float:
 
 def find_quantile(freedom: float, alpha: float) -> float:
     """The two-sided quantile of Student's t at 1 − alpha."""
-    return float(stdtrit(freedom, 1 - alpha / 2))
+    # From the lower tail: 1 − alpha / 2 would be 1 for a small alpha, and the quantile infinite.
+    return -float(stdtrit(freedom, alpha / 2))
 
 
 def find_effective(counts: Floats) -> float:
