@@ -129,7 +129,7 @@ def judge_gate(
         paired = comparison is not None and comparison.pairing.test == "paired"
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
-        ruled = list(judge_rules(asked, candidate, comparison, alpha, {} if link is not None else sides))
+        ruled = list(judge_rules(asked, candidate, comparison, alpha, sides))
         comparison = comparison and retell(comparison, asked, alpha, ruled)
     shares = list_shares(asked, candidate, baseline, comparison)
     covered = judge_coverage(shares, min_coverage, remarks=tell_differing(comparison))
@@ -361,6 +361,7 @@ def list_drops(
             largest=None if one.scale is None else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
             sides=partial(sides.__getitem__, one.key) if one.key in sides else None,
+            linked=comparison.link is not None,
         )
         for one in compared
         if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
@@ -460,7 +461,7 @@ class Drop:
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
     `width` the scale's, None where values know none. `largest` is the largest drop that a rating's scale allows, None
     where it is not known. `same` says that the run is compared with itself. `sides` makes the values, None where their
-    power is told by the standard error."""
+    power is told by the standard error alone. `linked` says that this error holds a link's, which they do not tell."""
 
     measure: Measure
     p: float | None
@@ -473,6 +474,7 @@ class Drop:
     largest: float | None = None
     same: bool = False
     sides: Callable[[], Sides] | None = None
+    linked: bool = False
 
     @property
     def significant(self) -> bool:
@@ -522,9 +524,13 @@ class Drop:
         error, freedom = self.measure.standard_error, self.measure.freedom
         if not error or freedom is None or self.least_p() >= self.level:
             return None
+        told = reach(self.level, freedom) * error
         if self.sides is None:
-            return reach(self.level, freedom) * error
-        return None if self.few_differ else find_reached(self.sides(), self.level)
+            return told
+        if self.few_differ or self.measure.interval is None:
+            return None
+        found = find_reached(self.sides(), self.level)
+        return max(found, told) if self.linked else found
 
     @property
     def few_differ(self) -> bool:

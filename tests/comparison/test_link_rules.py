@@ -271,3 +271,16 @@ def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> No
     assert (rows.tolist(), unpaired) == ([[at, at] for at in range(6)], 0)
     found = pair_judges("warmth", old, new, rows, (1, 2, 3))
     assert found.clusters.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_a_link_tells_nothing_of_values_without_spread() -> None:
+    linked, link = use(run("old", np.full(8, 4.0), "judge:a"), store(pair(150)))
+    report = judge_gate(
+        run("new", np.full(8, 4.7), "judge:b"), linked, [GateRule(aspect="clarity", max_drop=0.05)], link=link
+    )
+    assert report.comparison is not None
+    measure = report.comparison.aspects["clarity"]
+    assert measure.link_error > 0
+    assert (measure.difference or 0) > 0
+    assert (report.verdict, measure.interval, measure.smallest_detectable) == ("inconclusive", None, None)
+    assert {"interval", "smallest_detectable"} <= set(measure.undefined)

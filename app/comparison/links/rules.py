@@ -404,30 +404,31 @@ def widen(
     is the difference of the means, `error` the link's standard error of it, `freedom` the link's degrees.
 
     The variances are added, with Welch's degrees of freedom. p is the larger of that of the test, which knows nothing
-    of the link, and that of t with the whole error. The interval's two margins grow likewise.
+    of the link, and that of t with the whole error. The interval's two margins grow likewise. What the values alone
+    do not tell, as where none of them varies, the link does not tell either.
     """
     own, degrees = figures["standard_error"], figures["freedom"]
     if own is None or degrees is None or not error:
         return {**figures, "link_error": error}, dict(undefined)
     whole = hypot(own, error)
     joined = whole**4 / (own**4 / degrees + error**4 / freedom)
-    left = {name: why for name, why in undefined.items() if name not in {"interval", "smallest_detectable"}}
-    reached: float | None = None
-    if figures["p"] is not None:
-        reached = reach(alpha / max(1, tests), joined) * whole
+    left = dict(undefined)
+    reached: float | None = figures["smallest_detectable"]
+    if reached is not None:
+        reached = max(reached, reach(alpha / max(1, tests), joined) * whole)
         if width is not None and reached > width:
             reached, left["smallest_detectable"] = None, Message("link-too-wide")
-    else:
-        left |= {name: why for name, why in undefined.items() if name == "smallest_detectable"}
-    low, high = figures["interval"] or (moved, moved)
-    extra = find_quantile(freedom, alpha) * error
-    low, high = moved - hypot(moved - low, extra), moved + hypot(high - moved, extra)
-    if width is not None:
-        low, high = max(low, -width), min(high, width)
+    interval: tuple[float, float] | None = figures["interval"]
+    if interval is not None:
+        extra = find_quantile(freedom, alpha) * error
+        low, high = (hypot(moved - end, extra) for end in interval)
+        interval = moved - low, moved + high
+        if width is not None:
+            interval = max(interval[0], -width), min(interval[1], width)
     p = None if figures["p"] is None else max(figures["p"], 2 * float(stdtr(joined, -abs(moved) / whole)))
     changed = {
         "p": p,
-        "interval": (low, high),
+        "interval": interval,
         "standard_error": whole,
         "freedom": joined,
         "smallest_detectable": reached,
