@@ -470,6 +470,13 @@ def find_least_p(flips: int, left: int, right: int | None = None) -> float:
     return min(1.0, 2 / ways if can_list(ways, flips, halved=right is None) else 1 / (flips + 1))
 
 
+def explain_unreachable(level: float) -> Message | None:
+    """Why no test by flips or permutations is significant at this level, however many clusters there are; None where
+    one may be."""
+    flips = count_flips(level)
+    return Message("flips-too-few", flips=flips, level=level) if find_least_p(flips, MANY) >= level else None
+
+
 def can_list(ways: int, flips: int, *, halved: bool) -> bool:
     """Whether all ways can be listed. Sign flips come in mirrored pairs with one statistic, so half are enough."""
     return ways // (1 + halved) <= flips

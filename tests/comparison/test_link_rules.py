@@ -284,3 +284,23 @@ def test_a_link_tells_nothing_of_values_without_spread() -> None:
     assert (measure.difference or 0) > 0
     assert (report.verdict, measure.interval, measure.smallest_detectable) == ("inconclusive", None, None)
     assert {"interval", "smallest_detectable"} <= set(measure.undefined)
+
+
+def test_a_minimum_of_a_linked_run_has_the_linking_error_in_its_interval() -> None:
+    old = run("old", pair(200, seed=5).old, "judge:a")
+    stored = store(pair(150))
+    linked, values = link_run(old, stored, RUBRIC, {"judge:b": 200})
+    mark = LinkMark(id="ln_1", old_signature="judge:a", new_signature="judge:b", runs=("candidate",))
+    mean = float(np.mean(linked.frame.values["aspect", "clarity"]))
+
+    def judge(least: float, link: LinkUse | None) -> tuple[str, str]:
+        rules = [GateRule(aspect="clarity", min_mean=least, must_detect=0.05)]
+        reasons = judge_gate(linked, old, rules, link=link, allow_signature_mismatch=True).reasons
+        return next((one.verdict, str(one.detail)) for one in reasons if one.about == "rule")
+
+    link = LinkUse(mark, None, values)
+    shown, plain, hidden = judge(mean - 0.5, link), judge(mean - 0.5, None), judge(mean - 0.05, link)
+    ends = [float(told.partition("ends at ")[2]) for _, told in (shown, plain)]
+    assert (shown[0], plain[0], hidden[0]) == ("pass", "pass", "inconclusive")
+    assert mean - 0.5 < ends[0] < ends[1]
+    assert str(Message("better-link")) in hidden[1]
