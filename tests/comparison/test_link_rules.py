@@ -304,3 +304,13 @@ def test_a_minimum_of_a_linked_run_has_the_linking_error_in_its_interval() -> No
     assert (shown[0], plain[0], hidden[0]) == ("pass", "pass", "inconclusive")
     assert mean - 0.5 < ends[0] < ends[1]
     assert str(Message("better-link")) in hidden[1]
+
+
+def test_a_judge_that_repeats_nothing_has_no_corrected_correlation() -> None:
+    """Its noise is all that its ratings vary by, so that nothing is left to correct by."""
+    own = pair(200, noise=0.8)
+    noise = (np.full(200, 9.0), np.full(200, 9.0))
+    link, tables = link_judges(replace(own, noise=noise))
+    assert (link.state, link.corrected_correlation, tables) == ("refused", None, None)
+    assert link.repeatability is not None
+    assert link.repeatability.old == link.repeatability.new == 0

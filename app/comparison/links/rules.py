@@ -93,7 +93,7 @@ def link_judges(pairs: JudgePairs, *, method: LinkMethod | None = None) -> tuple
     if several:
         told = told.model_copy(
             update={
-                "corrected_correlation": round(float(corrected[0]), 6),
+                "corrected_correlation": None if isnan(corrected[0]) else round(float(corrected[0]), 6),
                 "repeatability": JudgeRepeats(old=round(float(repeats[0, 0]), 6), new=round(float(repeats[0, 1]), 6)),
             }
         )
@@ -134,7 +134,7 @@ def find_correlation_interval(
     if isinstance(found, Message) or pairs.noise is None:
         return found
     low, high = np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5])
-    scale = corrected / plain if plain else 1.0
+    scale = corrected / plain if plain and not isnan(corrected) else 1.0
     return max(-1.0, min(float(low), scale * found[0])), min(1.0, max(float(high), scale * found[1]))
 
 
@@ -208,7 +208,7 @@ def resample(moments: Floats, shares: Floats) -> tuple[Floats, Floats]:
 
 def correlate_judges(sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Pearson's correlation of each row of sums, the same corrected for attenuation, and both judges' repeatability,
-    shapes (rows,), (rows,) and (rows, 2); NaN where a judge gave one rating only."""
+    shapes (rows,), (rows,) and (rows, 2); the corrected one is NaN where a judge repeats nothing of its ratings."""
     n = sums[:, :1]
     means = sums / n
     variances = np.maximum(means[:, 3:5] - means[:, 1:3] ** 2, 0.0)
@@ -216,7 +216,8 @@ def correlate_judges(sums: Floats) -> tuple[Floats, Floats, Floats]:
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = covariance / np.sqrt(variances.prod(axis=1))
         repeats = np.clip(1 - means[:, 6:8] / variances, 0.0, 1.0)
-        corrected = np.clip(plain / np.sqrt(repeats.prod(axis=1)), -1.0, 1.0)
+        repeated = repeats.prod(axis=1)
+        corrected = np.where(repeated > 0, np.clip(plain / np.sqrt(repeated), -1.0, 1.0), np.nan)
     return np.clip(plain, -1.0, 1.0), corrected, repeats
 
 
