@@ -563,6 +563,9 @@ def test_difference(sides: Sides, *, alpha: float, tests: int, generator: np.ran
 def explain_unseen(sides: Sides, level: float, flips: int) -> dict[str, Message]:
     """Why it cannot be told what difference would be seen, if so."""
     differing = sides.weighed.differing
+    unreachable = resampling.explain_unreachable(level)
+    if unreachable is not None:
+        return {"smallest_detectable": unreachable}
     units = tell_count(sides.units, "dialogue" if sides.units < sides.n else "item")
     if resampling.find_least_p(flips, *sides.sizes[sides.paired :]) >= level:
         return {"smallest_detectable": Message("too-few-units", units=units, level=level)}

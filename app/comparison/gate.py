@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import ceil, floor, isfinite, log2, sqrt
+from math import ceil, floor, hypot, isfinite, log2, sqrt
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -43,8 +43,8 @@ from saiten_server.comparison.differences import (
 )
 from saiten_server.comparison.gate_plan import PlannedRule, plan_rules, point_name
 from saiten_server.comparison.judge_checks.values import JudgeCheck
-from saiten_server.comparison.links.rules import LinkUse
-from saiten_server.comparison.pairing import average_items, number_items
+from saiten_server.comparison.links.rules import LinkedValues, LinkUse, weigh_responses
+from saiten_server.comparison.pairing import ItemMeans, average_items, number_items
 from saiten_server.comparison.values import (
     ChosenTest,
     ComparedRun,
@@ -129,7 +129,7 @@ def judge_gate(
         paired = comparison is not None and comparison.pairing.test == "paired"
         ruled, corrected = judge_corrected(asked, baseline, candidate, alpha=alpha, paired=paired, looks=looks)
     else:
-        ruled = list(judge_rules(asked, candidate, comparison, alpha, {} if link is not None else sides))
+        ruled = list(judge_rules(asked, candidate, comparison, alpha, sides, link=link))
         comparison = comparison and retell(comparison, asked, alpha, ruled)
     shares = list_shares(asked, candidate, baseline, comparison)
     covered = judge_coverage(shares, min_coverage, remarks=tell_differing(comparison))
@@ -277,10 +277,12 @@ def judge_rules(
     comparison: Comparison | None,
     alpha: float,
     sides: Mapping[MeasureKey, Sides],
+    *,
+    link: LinkUse | None = None,
 ) -> Iterator[GateReason]:
     """One reason a rule. `sides` has the values of measures whose power is to be told by them."""
     drops = list_drops(asked, comparison, alpha, sides)
-    minima = list_minima(asked, candidate, alpha)
+    minima = list_minima(asked, candidate, alpha, None if link is None else link.candidate)
     unlinked = comparison.link.refused if comparison is not None and comparison.link is not None else {}
     for one in asked:
         findings = []
@@ -312,8 +314,11 @@ def tell_rule(one: PlannedRule, findings: list[RuleFinding], detectable: float |
     )
 
 
-def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: float) -> dict[int, Minimum]:
-    """By number of the rule, what there is to judge its minimum by. The rules with one share alpha (Bonferroni)."""
+def list_minima(
+    asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: float, linked: LinkedValues | None = None
+) -> dict[int, Minimum]:
+    """By number of the rule, what there is to judge its minimum by. The rules with one share alpha (Bonferroni).
+    `linked` is what the error of the candidate run's link is computed from, where it has one."""
     wanted = [one for one in asked if one.rule.min_mean is not None]
     if not wanted:
         return {}
@@ -334,8 +339,22 @@ def list_minima(asked: Sequence[PlannedRule], candidate: ComparedRun, alpha: flo
                 shortfall=one.shortfall,
                 best=find_best(one.key, candidate, candidate),
                 ratings=find_mean(ratings[held], weigh_inversely(means.frame.probability[held])),
+                link=None if linked is None else find_link_error(candidate, means, one.key, linked),
             )
     return found
+
+
+def find_link_error(
+    run: ComparedRun, means: ItemMeans, key: MeasureKey, linked: LinkedValues
+) -> tuple[float, int] | None:
+    """The link's standard error of the run's mean, and its degrees of freedom; None where the measure has no link."""
+    made_of = linked.aspects_of(*key)
+    if not made_of:
+        return None
+    held = (~np.isnan(run.frame.values[key])).astype(np.float64)
+    weights = weigh_responses(means.row, held, np.flatnonzero(~np.isnan(means.column(key))))
+    draws = linked.draw_means(*key, weights, find_best(key, run, run))
+    return float(np.std(draws, ddof=1)), min(linked.freedom[one] for one in made_of)
 
 
 def list_drops(
@@ -361,6 +380,7 @@ def list_drops(
             largest=None if one.scale is None else one.scale[1] - one.scale[0],
             same=comparison.baseline == comparison.candidate,
             sides=partial(sides.__getitem__, one.key) if one.key in sides else None,
+            linked=comparison.link is not None,
         )
         for one in compared
         if (measure := found[one.key]) and one.rule.most is not None and one.must_detect is not None
@@ -460,7 +480,7 @@ class Drop:
     `must_detect` is the drop that the data must be able to show, in scale points; `step` is what one value drops by,
     `width` the scale's, None where values know none. `largest` is the largest drop that a rating's scale allows, None
     where it is not known. `same` says that the run is compared with itself. `sides` makes the values, None where their
-    power is told by the standard error."""
+    power is told by the standard error alone. `linked` says that this error holds a link's, which they do not tell."""
 
     measure: Measure
     p: float | None
@@ -473,6 +493,7 @@ class Drop:
     largest: float | None = None
     same: bool = False
     sides: Callable[[], Sides] | None = None
+    linked: bool = False
 
     @property
     def significant(self) -> bool:
@@ -522,9 +543,13 @@ class Drop:
         error, freedom = self.measure.standard_error, self.measure.freedom
         if not error or freedom is None or self.least_p() >= self.level:
             return None
+        told = reach(self.level, freedom) * error
         if self.sides is None:
-            return reach(self.level, freedom) * error
-        return None if self.few_differ else find_reached(self.sides(), self.level)
+            return told
+        if self.few_differ or self.measure.interval is None:
+            return None
+        found = find_reached(self.sides(), self.level)
+        return max(found, told) if self.linked else found
 
     @property
     def few_differ(self) -> bool:
@@ -596,16 +621,24 @@ def judge_drop(drop: Drop) -> RuleFinding:
     if measure.difference is None:
         return RuleFinding("no-values", "inconclusive", NO_COMMON_VALUES)
     change, power = tell_change(drop), tell_power(drop)
+    unreachable = None if drop.p is None else resampling.explain_unreachable(drop.level)
+    if unreachable is not None:
+        return lack([Message("not-significant", change=change), unreachable])
     if drop.worse:
-        if drop.size > drop.tolerated:
-            detail = Message("beyond-tolerated", change=change, tolerated=drop.tolerated)
-            return RuleFinding(drop.word, "fail", join_clauses([detail, *power]))
-        return hold(drop, [Message("within-tolerated", change=change, tolerated=drop.tolerated), *power])
+        return judge_worse(drop, change, power)
     if stands_still(measure):
         return judge_standstill(drop)
     if drop.better:
         return RuleFinding("held", "pass", join_clauses([Message("better", change=change), *power]))
     return weigh_evidence(drop, change)
+
+
+def judge_worse(drop: Drop, change: Message, power: Sequence[Message]) -> RuleFinding:
+    """It fell beyond chance: whether by more than is tolerated."""
+    if drop.size > drop.tolerated:
+        detail = Message("beyond-tolerated", change=change, tolerated=drop.tolerated)
+        return RuleFinding(drop.word, "fail", join_clauses([detail, *power]))
+    return hold(drop, [Message("within-tolerated", change=change, tolerated=drop.tolerated), *power])
 
 
 def judge_standstill(drop: Drop) -> RuleFinding:
@@ -796,7 +829,8 @@ class Minimum:
     `alpha` is this rule's own, two-sided; `shortfall` is that below the minimum which the data must be able to show.
     `best` is the value that distances are measured from, where they are what counts; `ratings` their ratings' mean.
     `clusters`, of the shape of `values`, number their dialogues; None where each value stands alone. `weights` are what
-    values count for, on average 1; None where all do.
+    values count for, on average 1; None where all do. `link` is a link's standard error of the mean with its degrees
+    of freedom; None where the run is on its own judge's scale.
     """
 
     values: Floats
@@ -808,6 +842,7 @@ class Minimum:
     ratings: float | None = None
     clusters: Integers | None = None
     weights: Floats | None = None
+    link: tuple[float, int] | None = None
 
     @property
     def n(self) -> int:
@@ -842,7 +877,7 @@ class Minimum:
     def added(self) -> int:
         """How many dialogues are added: one, and more where alpha is small: a skewed mean nears the normal slowly. With
         z²/4 of them the interval covers what is rare (Poisson) at every alpha from 0.2 to 0.0008."""
-        z = NormalDist().inv_cdf(1 - self.alpha / 2)
+        z = NormalDist().inv_cdf(self.alpha / 2)
         return max(1, ceil(z * z / 4))
 
     def widen(self, end: float) -> Clustered:
@@ -857,10 +892,15 @@ class Minimum:
         """The end of the interval towards this end of the scale. At least what a share of such dialogues would make of
         the mean that so many miss altogether with chance alpha."""
         widened = self.widen(end)
-        side = 1 if end > self.mean else -1
-        reached = widened.mean + side * resampling.find_quantile(widened.freedom, self.alpha) * widened.error
-        unseen = self.mean + (1 - self.alpha ** (1 / self.seen)) * (end - self.mean)
         low, high = self.limits
+        side = 1 if end > self.mean or end >= high else -1
+        own = resampling.find_quantile(widened.freedom, self.alpha) * widened.error
+        unseen = (1 - self.alpha ** (1 / self.seen)) * abs(end - self.mean)
+        margins = [own, unseen]
+        if self.link is not None:
+            extra = resampling.find_quantile(self.link[1], self.alpha) * self.link[0]
+            margins = [hypot(one, extra) for one in margins]
+        reached, unseen = widened.mean + side * margins[0], self.mean + side * margins[1]
         found = max(reached, unseen) if side > 0 else min(reached, unseen)
         return float(np.clip(found, low, high))
 
@@ -869,11 +909,16 @@ class Minimum:
         """The scale; a blend may lie beyond it."""
         return min(self.scale[0], float(self.values.min())), max(self.scale[1], float(self.values.max()))
 
+    @property
+    def hidden(self) -> float:
+        """Up to which shortfall the link's error hides it, however many values there are."""
+        return 0.0 if self.link is None else reach(self.alpha, self.link[1]) * self.link[0]
+
     def find_needed(self, shortfall: float) -> int:
         """How many values show a shortfall of so much with 80 % power, by the spread of these with those added. The
         dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
         dialogues and m added, where t' is the quantile for the power."""
-        shortfall = max(shortfall, LEAST_SIZE)
+        shortfall = max(sqrt(max(0.0, shortfall**2 - self.hidden**2)), LEAST_SIZE)
         widened = max((self.widen(end) for end in self.limits), key=lambda found: found.error)
         slope = reach(self.alpha, widened.freedom) * widened.error * sqrt(self.units + self.added) / shortfall
         lifted = self.added * (1 + (self.limits[1] - self.least) / shortfall)
@@ -890,21 +935,23 @@ def judge_minimum(asked: Minimum) -> RuleFinding:
         if highest < asked.least:
             detail = join_clauses([mean, tell_interval(asked, "interval-reaches", highest)])
             return RuleFinding("below-minimum", "fail", detail)
-        enough = tell_enough(asked, asked.find_needed(asked.least - asked.mean))
+        enough = tell_enough(asked, asked.least - asked.mean)
         return lack([mean, tell_interval(asked, "interval-reaches-beyond", highest, enough=enough)])
     if lowest >= asked.least:
         return RuleFinding("held", "pass", join_clauses([mean, tell_interval(asked, "interval-ends", lowest)]))
-    needed = asked.find_needed(asked.shortfall)
-    if needed <= asked.n:
+    if asked.find_needed(asked.shortfall) <= asked.n:
         return RuleFinding("held", "pass", join_clauses([mean, Message("shortfall-seen", size=asked.shortfall)]))
-    enough = tell_enough(asked, needed)
+    enough = tell_enough(asked, asked.shortfall)
     return lack([Message("shortfall-unseen", mean=mean, size=asked.shortfall, enough=enough)])
 
 
-def tell_enough(asked: Minimum, items: int) -> Message:
-    """How many items suffice. The spread of very few dialogues says nothing of that."""
+def tell_enough(asked: Minimum, shortfall: float) -> Message:
+    """How many items show such a shortfall. The spread of very few dialogues says nothing of that, and what the link's
+    error hides no number of them shows."""
+    if shortfall <= asked.hidden:
+        return Message("better-link")
     if asked.units >= FEWEST_TO_PLAN:
-        return Message("about", items=tell_items(asked, items))
+        return Message("about", items=tell_items(asked, asked.find_needed(shortfall)))
     return Message("more-items" if asked.units == asked.n else "more-dialogues", units=asked.units)
 
 

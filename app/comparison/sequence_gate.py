@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
 from saiten.core.messages import Message, Value
-from saiten_server.comparison.differences import TOO_SKEWED
+from saiten_server.comparison.differences import TOO_SKEWED, TOO_WIDE
 from saiten_server.comparison.gate import (
+    LEAST_SIZE,
     RuleFinding,
     conclude,
     judge_minimum,
@@ -47,6 +48,7 @@ from saiten_server.stats.sequences import (
     measure_noise,
     spend,
 )
+from saiten_server.stats.statistics import level
 
 LEFT_CHANCE = 0.05
 """How often what is left of a mended drop is taken for more than chance."""
@@ -75,7 +77,7 @@ def is_mended(
     skipped = [(start - 1, last - int(window)) for window in windows]
     level = spend(alpha, night - drop.night) / len(windows)
     left = remains @ means
-    risen = rises @ means > float(stdtrit(builds.freedom, 1 - level)) * find_errors(builds, rises, skipped)
+    risen = rises @ means > -float(stdtrit(builds.freedom, level)) * find_errors(builds, rises, skipped)
     margin = float(stdtrit(builds.freedom, 1 - LEFT_CHANCE)) * find_errors(builds, remains, skipped)
     little = np.maximum(left, means[0] - means[-1]) <= max(tolerated, drop.size / 2)
     return bool((risen & little & (left - tolerated <= margin)).any())
@@ -118,11 +120,12 @@ class SharedItems:
 @dataclass(frozen=True)
 class Held:
     """The builds that have values of a measure, and their places; `room` is by how much a dialogue could have risen
-    above the baseline's mean."""
+    above the baseline's mean, and `differing` the dialogues in which the newest build differs from the baseline."""
 
     builds: Builds
     nights: Integers
     room: float
+    differing: int
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,9 @@ def describe_held(items: SharedItems, asked: PlannedRule) -> Held | None:
     there = ~np.isnan(values).all(axis=0)
     builds = describe_builds(values[:, there], items.clusters[held])
     highest = float(np.nanmax(values)) if asked.scale is None else asked.scale[1]
-    return Held(builds, items.nights[there], highest - float(builds.means[0]))
+    _, places = np.unique(items.clusters[held], return_inverse=True)
+    changes = level(np.bincount(places, weights=level(values[:, -1] - values[:, 0])).astype(np.float64))
+    return Held(builds, items.nights[there], highest - float(builds.means[0]), int(np.count_nonzero(changes)))
 
 
 def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: SequenceDrop | None) -> SequenceFinding:
@@ -247,20 +252,23 @@ def judge_measure(held: Held | None, asked: PlannedRule, share: Share, drop: Seq
         return SequenceFinding(tell_lacking(held, word), drop=drop)
     builds, night = held.builds, share.night
     seen = look_at_newest_build(builds, level=share.level, rules=share.rules)
-    detectable = find_lasting_drop(seen, asked)
+    hidden = find_hidden(held, asked, share.alpha)
+    detectable = find_lasting_drop(seen, asked, hidden)
     tolerated = asked.rule.most or 0.0
     if drop is not None and not is_mended(
         builds, held.nights, drop, tolerated=tolerated, alpha=share.alpha, night=night
     ):
         return SequenceFinding(tell_open(builds, seen, asked, drop), detectable, drop)
-    power = [Message(f"lasting-{word}-seen", size=detectable)] if detectable else []
+    told_power = Message(f"unseen-{word}" if detectable == hidden else f"lasting-{word}-seen", size=detectable or 0.0)
+    power = [told_power] if detectable else []
     sound = find_sound(builds, seen, held.room, level=share.level)
     if not sound.any():
         told = [Message(f"no-lasting-{word}", change=tell_newest(builds, seen, asked), build=night)]
         told += [] if drop is None else [Message(f"{word}-mended", build=drop.night)]
         if seen.significant.any():
             return SequenceFinding(lack([tell_why(join_clauses(told), TOO_SKEWED)]), detectable)
-        return SequenceFinding(weigh_silence(seen, asked, [*told, *power], detectable), detectable)
+        needs = None if hidden is None or detectable != hidden else tell_hidden(held, asked, share.alpha, hidden)
+        return SequenceFinding(weigh_silence(seen, asked, [*told, *power], detectable, needs), detectable)
     worst, size, window, margin = tell_worst(builds, seen, asked, sound)
     place = {"build": night, "margin": margin}
     if min(size, float(seen.newest)) > tolerated:
@@ -293,21 +301,51 @@ def tell_open(builds: Builds, seen: Looks, asked: PlannedRule, drop: SequenceDro
     return lack([Message(f"{word}-not-shown-to-be-mended", **figures)])
 
 
-def find_lasting_drop(seen: Looks, asked: PlannedRule) -> float | None:
-    """The smallest lasting drop that would be seen; None where that is not known, or more than the scale allows."""
-    reached = float(seen.detectable)
+def bound_share(differing: int, units: float, alpha: float) -> float:
+    """The share of dialogues that may differ where so many of these do, with 1 − alpha confidence (Clopper and
+    Pearson)."""
+    return float(betaincinv(differing + 1, units - differing, 1 - alpha)) if differing < units else 1.0
+
+
+def find_hidden(held: Held, asked: PlannedRule, alpha: float) -> float | None:
+    """The largest drop that may not have shown where so few dialogues differ that their spread tells nothing of others,
+    each by the whole scale; None where enough differ, or the scale is not known."""
+    if asked.scale is None or held.differing >= FEWEST_TEST_CLUSTERS:
+        return None
+    return (asked.scale[1] - asked.scale[0]) * bound_share(held.differing, held.builds.units, alpha)
+
+
+def tell_hidden(held: Held, asked: PlannedRule, alpha: float, hidden: float) -> Message:
+    """That too large a drop may not have shown, and of how many dialogues it would have."""
+    aim, units = max(asked.must_detect or 0.0, LEAST_SIZE), held.builds.units
+    width = 0.0 if asked.scale is None else asked.scale[1] - asked.scale[0]
+    needed = float(units)
+    while width * bound_share(held.differing, needed, alpha) > aim:
+        needed *= 1.05
+    needs = tell_count(ceil(needed), "dialogue")
+    return Message(f"unseen-{word_of(asked)}-needs", size=hidden, allowed=aim, needed=needs)
+
+
+def find_lasting_drop(seen: Looks, asked: PlannedRule, hidden: float | None) -> float | None:
+    """The smallest lasting drop that would be seen, and no less than what may be `hidden`; None where that is not
+    known, or more than the scale allows."""
+    reached = max(float(seen.detectable), hidden or 0.0)
     width = inf if asked.scale is None else asked.scale[1] - asked.scale[0]
     return reached if 0 < reached < inf and reached <= width else None
 
 
-def weigh_silence(seen: Looks, asked: PlannedRule, told: Sequence[Message], detectable: float | None) -> RuleFinding:
+def weigh_silence(
+    seen: Looks, asked: PlannedRule, told: Sequence[Message], detectable: float | None, needs: Message | None = None
+) -> RuleFinding:
     """No drop was found: that means something only where one that matters would have been seen. The last of what is
-    `told` is what would be."""
+    `told` is what would be; `needs` says what it takes where too few dialogues differ."""
     aim = asked.must_detect or 0.0
     if detectable is None:
-        return lack([*told, Message("noise-not-known")])
+        reached = float(seen.detectable)
+        why = TOO_WIDE if 0 < reached < inf else Message("equal-differences" if not reached else "noise-not-known")
+        return lack([*told, why])
     if detectable > aim:
-        return lack([*told[:-1], Message("more-nights", seen=told[-1], least=aim)])
+        return lack([*told[:-1], needs or Message("more-nights", seen=told[-1], least=aim)])
     if float(seen.newest) > aim:
         return lack([*told, Message("newest-is-worse", least=aim)])
     return RuleFinding("held", "pass", join_clauses(told))

@@ -93,6 +93,17 @@ def at_most(limit: str, say: Callable[[int, int], Message]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def requested_from(least: float) -> AfterValidator:
+    """Refuses a smaller number in a request. One that was stored before there was this bound is still read."""
+
+    def check(value: float, info: ValidationInfo) -> float:
+        if value < least and limits_of(info) is not CHECKED:
+            raise Misfit(Message("must-be-at-least", ge=least))
+        return value
+
+    return AfterValidator(check)
+
+
 def is_invisible(character: str) -> bool:
     """Whether the character is invisible: spaces, controls, format characters, fillers, lone marks and selectors.
     Private-use characters (gaiji) are visible, and so are those that this Python's Unicode data does not know yet."""

@@ -12,10 +12,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from saiten.core.messages import Message
 from saiten_server.core.conversation import MOST_TURNS, RULE_CODES
-from saiten_server.core.dialogue import check_line
+from saiten_server.core.dialogue import check_line, requested_from
 from saiten_server.core.evaluation import JudgeOptions
 from saiten_server.core.model import Finite, Location, RubricName, Value, listed, refuse
-from saiten_server.core.reports import Interval
+from saiten_server.core.reports import LEAST_ALPHA, Interval
 
 MonitorId = Annotated[str, Field(min_length=1, max_length=64)]
 MonitorName = Annotated[
@@ -52,7 +52,7 @@ class AlarmOptions(Value):
     reference_days: Annotated[int, Field(ge=7, le=90)] = Field(
         default=14, description="days from the first conversation on that later ones are compared with"
     )
-    alpha: Annotated[Finite, Field(gt=0, le=0.5)] = Field(
+    alpha: Annotated[Finite, Field(gt=0, le=0.5), requested_from(LEAST_ALPHA)] = Field(
         default=0.05, description="the most probable number of false alarms over the monitor's whole life"
     )
 

@@ -217,6 +217,8 @@ def intraclass_correlation(table: Floats) -> float | Message:
     items, raters = table.shape
     if items < FEWEST_CORRELATED:
         return Message("few-items-of-all-raters", least=FEWEST_CORRELATED)
+    if table.min() == table.max():
+        return Message("ratings-of-items-equal")
     mean = table.mean()
     rows = raters * ((table.mean(axis=1) - mean) ** 2).sum()
     columns = items * ((table.mean(axis=0) - mean) ** 2).sum()

@@ -223,7 +223,7 @@ class Estimate:
         own, found = self.clustered, self.severity
 
         def quantile(freedom: float) -> float:
-            return float(ndtri(1 - alpha / 2)) if normal else find_quantile(freedom, alpha)
+            return -float(ndtri(alpha / 2)) if normal else find_quantile(freedom, alpha)
 
         alone = quantile(own.freedom) ** 2
         if found is None:
@@ -645,7 +645,7 @@ def differ(baseline: Estimate, candidate: Estimate, options: CorrectionOptions) 
     shared = abs(2 * covariance) / join_errors(theirs, ours) ** 2
     freedom = independent + (paired - independent) * min(1.0, shared)
     if options.quantile == "normal":
-        quantile, p = float(ndtri(1 - options.alpha / 2)), find_t_p(difference / error, inf)
+        quantile, p = -float(ndtri(options.alpha / 2)), find_t_p(difference / error, inf)
         return Differing(difference, error, freedom, (difference - quantile * error, difference + quantile * error), p)
     quantile, p = find_quantile(freedom, options.alpha), find_t_p(difference / error, freedom)
     low, high = difference - quantile * error, difference + quantile * error

@@ -127,7 +127,8 @@ def count_freedom(shares: Floats, variances: Floats) -> float:
 
 def find_quantile(freedom: float, alpha: float) -> float:
     """The two-sided quantile of Student's t at 1 − alpha."""
-    return float(stdtrit(freedom, 1 - alpha / 2))
+    # From the lower tail: 1 − alpha / 2 would be 1 for a small alpha, and the quantile infinite.
+    return -float(stdtrit(freedom, alpha / 2))
 
 
 def find_effective(counts: Floats) -> float:
@@ -467,6 +468,13 @@ def find_least_p(flips: int, left: int, right: int | None = None) -> float:
     left, right = min(left, MANY), None if right is None else min(right, MANY)
     ways = 2**left if right is None else comb(left + right, left)
     return min(1.0, 2 / ways if can_list(ways, flips, halved=right is None) else 1 / (flips + 1))
+
+
+def explain_unreachable(level: float) -> Message | None:
+    """Why no test by flips or permutations is significant at this level, however many clusters there are; None where
+    one may be."""
+    flips = count_flips(level)
+    return Message("flips-too-few", flips=flips, level=level) if find_least_p(flips, MANY) >= level else None
 
 
 def can_list(ways: int, flips: int, *, halved: bool) -> bool:

@@ -118,7 +118,7 @@ def look_at_newest_build(builds: Builds, *, level: float, rules: int = 1) -> Loo
         windows=windows,
         weights=weights,
         newest=means[..., 0] - means[..., last],
-        quantile=float(stdtrit(builds.freedom, 1 - level / len(windows))),
+        quantile=-float(stdtrit(builds.freedom, level / len(windows))),
         freedom=builds.freedom,
     )
 

@@ -407,7 +407,7 @@ def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:
 def reach(alpha: float, freedom: float) -> float:
     """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power. Both
     quantiles are those of t, whose degrees of freedom the error has."""
-    return float(stdtrit(freedom, 1 - alpha / 2)) + find_power_quantile(freedom)
+    return find_power_quantile(freedom) - float(stdtrit(freedom, alpha / 2))
 
 
 def find_t_p(t: float, freedom: float) -> float:

@@ -1562,6 +1562,10 @@ class SystemsMet(Answer):
     """whether each was shown first in some looks; else the order is in the share"""
     win_probability: float | None = None
     """of the first by the strengths, a tie counting half, order and covariates being equal"""
+    undefined: Mapping[str, str] = {}
+    """figures that are null, each with the reason"""
+    messages: Mapping[str, Any] = {}
+    """by field, the `code` and the `values` of the sentences in it; those of a list in its order"""
 
 
 class TermFigure(Answer):

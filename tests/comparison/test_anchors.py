@@ -129,6 +129,19 @@ async def test_a_reference_in_the_request_is_used_rather_than_the_stored(bench: 
     assert (await check(bench, reference=own.model_dump())).verdict == "steady"
 
 
+async def test_a_reference_without_a_rating_is_no_measure(bench: Bench) -> None:
+    own = (await check(bench)).ratings
+    named = {anchor: dict.fromkeys(aspects, (None,)) for anchor, aspects in own.ratings.items()}
+    for ratings in ({}, {"nobody": {"naturalness": (3,)}}, named):
+        answer = await check(bench, reference={**own.model_dump(), "ratings": ratings})
+        assert (answer.verdict, answer.detail) == ("recorded", Message("given-ratings-without-ratings"))
+    # So small an alpha finds nothing, which is said.
+    unseen = await check(bench, reference=own.model_dump(), alpha=0.0001)
+    assert unseen.verdict == "steady"
+    assert "at alpha 0.0001 this check finds no change" in str(unseen.detail)
+    assert "would be found" not in str(unseen.detail)
+
+
 async def test_a_reference_of_other_anchors_is_answered_with_ratings_to_keep(bench: Bench) -> None:
     stored = (await check(bench)).ratings
     bench.tomorrow()

@@ -13,6 +13,7 @@ from saiten_server.comparison.judge_checks import drift as drifts
 from saiten_server.comparison.judge_checks.drift import (
     LEAST_NOISE,
     compare_anchors,
+    could_find,
     count_worth,
     list_splits,
     share_changed,
@@ -247,3 +248,19 @@ def test_a_judge_that_did_not_move_is_found_in_few_checks(noise: float, low: boo
         judge = Judge(seed, noise, low=low)
         found += has_moved(compare_anchors(judge.runs(4), judge.runs(2), {}, alpha=0.05))
     assert found < 8
+
+
+def test_what_would_be_seen_goes_by_alpha_and_nothing_is_where_nothing_can_be() -> None:
+    then = {"a": {f"x{at}": (3, 3, 2, 3) for at in range(30)}}
+    now = {"a": {f"x{at}": (3, 3) for at in range(30)}}
+    seen = [compare_anchors(then, now, {}, alpha=alpha)[0]["a"].detectable for alpha in (0.2, 0.05, 0.005)]
+    assert all(one is not None for one in seen)
+    assert seen == sorted(seen, key=lambda one: one or 0)
+    assert seen[0] != seen[2]
+    assert could_find(then, now, 0.001)
+    # One draw of ten thousand is the smallest p; one anchor has few ways to be exchanged.
+    moved = {"a": {f"x{at}": (1, 1) for at in range(30)}}
+    found, _ = compare_anchors(then, moved, {}, alpha=0.0001)
+    assert (found["a"].moved, found["a"].detectable) == (False, None)
+    assert not could_find(then, moved, 0.0001)
+    assert not could_find({"a": {"x1": (3, 3)}}, {"a": {"x1": (1, 1)}}, 0.05)

@@ -559,3 +559,19 @@ def test_a_drop_larger_than_the_scale_is_never_said_to_be_seen():
     measure = report.comparison.aspects["warmth"]
     assert measure.smallest_detectable is None
     assert str(measure.undefined["smallest_detectable"]).startswith("1 of 7 dialogues differ: ")
+
+
+@pytest.mark.parametrize("fall", [0.0, 2.0])
+def test_an_alpha_below_every_p_of_the_test_is_the_reason_and_not_the_number_of_items(fall: float) -> None:
+    before = [4.0 + place % 2 for place in range(200)]
+    after = [value - fall * (place % 3 > 0) for place, value in enumerate(before)]
+    runs = [make_run(name, {"warmth": values}) for name, values in (("a", before), ("b", after))]
+    rule = GateRule(aspect="warmth", max_drop=0.0, must_detect=1)
+    report = judge_gate(runs[1], runs[0], [rule], alpha=1e-6)
+    assert report.comparison is not None
+    told = Message("flips-too-few", flips=100_000, level=1e-6)
+    reason = next(one for one in report.reasons if one.about == "rule")
+    assert (report.verdict, str(told) in str(reason.detail)) == ("inconclusive", True)
+    if fall:
+        assert report.comparison.aspects["warmth"].undefined["smallest_detectable"] == told
+        assert judge_gate(runs[1], runs[0], [rule], alpha=1e-4).verdict == "fail"

@@ -115,3 +115,10 @@ def test_what_is_added_counts_as_much_as_what_makes_the_mean():
     # All alike it is as without weights.
     even = Minimum(values, true, SCALE, 0.05, 1.0, weights=np.ones(540))
     assert even.bound(1.0) == pytest.approx(ask(values, true).bound(1.0))
+
+
+def test_what_is_left_of_alpha_after_many_nights_still_has_a_quantile():
+    found = ask([2.0, 3.0] * 15, 2, alpha=1e-18)
+    assert found.added == 20
+    assert np.isfinite(found.widen(1.0).error)
+    assert judge_minimum(found).verdict == "inconclusive"

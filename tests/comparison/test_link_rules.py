@@ -271,3 +271,46 @@ def test_responses_that_share_a_dialogue_in_either_batch_are_one_cluster() -> No
     assert (rows.tolist(), unpaired) == ([[at, at] for at in range(6)], 0)
     found = pair_judges("warmth", old, new, rows, (1, 2, 3))
     assert found.clusters.tolist() == [0, 0, 0, 1, 1, 2]
+
+
+def test_a_link_tells_nothing_of_values_without_spread() -> None:
+    linked, link = use(run("old", np.full(8, 4.0), "judge:a"), store(pair(150)))
+    report = judge_gate(
+        run("new", np.full(8, 4.7), "judge:b"), linked, [GateRule(aspect="clarity", max_drop=0.05)], link=link
+    )
+    assert report.comparison is not None
+    measure = report.comparison.aspects["clarity"]
+    assert measure.link_error > 0
+    assert (measure.difference or 0) > 0
+    assert (report.verdict, measure.interval, measure.smallest_detectable) == ("inconclusive", None, None)
+    assert {"interval", "smallest_detectable"} <= set(measure.undefined)
+
+
+def test_a_minimum_of_a_linked_run_has_the_linking_error_in_its_interval() -> None:
+    old = run("old", pair(200, seed=5).old, "judge:a")
+    stored = store(pair(150))
+    linked, values = link_run(old, stored, RUBRIC, {"judge:b": 200})
+    mark = LinkMark(id="ln_1", old_signature="judge:a", new_signature="judge:b", runs=("candidate",))
+    mean = float(np.mean(linked.frame.values["aspect", "clarity"]))
+
+    def judge(least: float, link: LinkUse | None) -> tuple[str, str]:
+        rules = [GateRule(aspect="clarity", min_mean=least, must_detect=0.05)]
+        reasons = judge_gate(linked, old, rules, link=link, allow_signature_mismatch=True).reasons
+        return next((one.verdict, str(one.detail)) for one in reasons if one.about == "rule")
+
+    link = LinkUse(mark, None, values)
+    shown, plain, hidden = judge(mean - 0.5, link), judge(mean - 0.5, None), judge(mean - 0.05, link)
+    ends = [float(told.partition("ends at ")[2]) for _, told in (shown, plain)]
+    assert (shown[0], plain[0], hidden[0]) == ("pass", "pass", "inconclusive")
+    assert mean - 0.5 < ends[0] < ends[1]
+    assert str(Message("better-link")) in hidden[1]
+
+
+def test_a_judge_that_repeats_nothing_has_no_corrected_correlation() -> None:
+    """Its noise is all that its ratings vary by, so that nothing is left to correct by."""
+    own = pair(200, noise=0.8)
+    noise = (np.full(200, 9.0), np.full(200, 9.0))
+    link, tables = link_judges(replace(own, noise=noise))
+    assert (link.state, link.corrected_correlation, tables) == ("refused", None, None)
+    assert link.repeatability is not None
+    assert link.repeatability.old == link.repeatability.new == 0

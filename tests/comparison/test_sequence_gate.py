@@ -97,3 +97,30 @@ def test_a_drop_that_a_few_dialogues_far_off_would_undo_is_doubted() -> None:
     assert not find_sound(builds, seen, 2.0, level=0.01).any()
     # With no room above, none can have risen.
     assert find_sound(builds, seen, 0.0, level=0.01).any()
+
+
+@pytest.mark.parametrize(
+    ("items", "newest", "verdict", "told"),
+    [
+        (200, 5.0, "pass", "a drop of up to 0.0595 may not have shown"),
+        (200, 4.0, "pass", "a drop of up to 0.094 may not have shown"),
+        (8, 5.0, "inconclusive", "a drop of up to 1.25 may not have shown, and 1 must: about 11 dialogues would do"),
+        # One of eight dialogues differs: its spread alone would show a drop of a half.
+        (8, 4.0, "inconclusive", "a drop of up to 1.88 may not have shown, and 1 must"),
+    ],
+)
+def test_what_hardly_differs_shows_no_more_than_so_many_dialogues_can(
+    items: int, newest: float, verdict: str, told: str
+) -> None:
+    same = [5.0] * items
+    builds = [make_run(f"b{night}", {"warmth": same}) for night in range(8)]
+    builds.append(make_run("b8", {"warmth": [newest, *same[1:]]}))
+    rule = GateRule(aspect="warmth", max_drop=0.0, must_detect=1)
+    plain = judge_gate(builds[8], builds[0], [rule])
+    sequence = GateSequence(name="n", baseline="ba", alpha=0.05, started_at=START, builds=())
+    report = judge_in_sequence(
+        plain, builds[8], builds[0], dict(enumerate(builds[1:8], start=1)), sequence=sequence, night=8
+    )
+    reason = next(one for one in report.reasons if one.about == "rule")
+    assert (reason.verdict, told in str(reason.detail)) == (verdict, True), str(reason.detail)
+    assert "more nights" not in str(reason.detail)

@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from saiten_server.monitors.values import MonitorOptions
 from saiten_server.platform.web.dependencies import write_cursor
+from saiten_server.scoring.store import STORED
 from tests.support.conversations import find_planted
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.waiting import LIMIT_SECONDS
@@ -116,6 +118,7 @@ async def test_a_repeated_post_makes_one_monitor(client: httpx.AsyncClient) -> N
         ({"window": "week"}, "/window"),
         ({"alarm": {"reference_days": 1}}, "/alarm/reference_days"),
         ({"alarm": {"alpha": 0}}, "/alarm/alpha"),
+        ({"alarm": {"alpha": 1e-10}}, "/alarm/alpha"),
         ({"strata": [{"filter": {}, "rate": 1}]}, "/strata/0/filter"),
         ({"filter": {f"a{n}": "1" for n in range(9)}}, "/filter"),
         ({"filter": {"": "1"}}, "/filter/"),
@@ -151,3 +154,10 @@ async def test_a_cursor_with_a_number_that_no_database_takes(client: httpx.Async
     cursor = write_cursor(datetime(2026, 1, 1, tzinfo=UTC), f"x_{part}")
     answered = await client.get(f"/v1/monitors/{made['id']}/windows?cursor={cursor}")
     assert (answered.status_code, answered.json().get("items")) == (200, []), answered.text
+
+
+def test_a_monitor_that_was_stored_with_a_smaller_alpha_is_still_read() -> None:
+    text = json.dumps({**BODY, "alarm": {"alpha": 1e-12}})
+    found = MonitorOptions.model_validate_json(text, context=STORED)
+    assert found.alarm is not None
+    assert found.alarm.alpha == 1e-12

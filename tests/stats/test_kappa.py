@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from saiten_server.stats.agreement import MOST_CONFUSED_LEVELS, MOST_PAIRED_RATERS, measure_agreement
+from saiten.core.messages import Message
+from saiten_server.stats.agreement import (
+    MOST_CONFUSED_LEVELS,
+    MOST_PAIRED_RATERS,
+    intraclass_correlation,
+    measure_agreement,
+)
 from saiten_server.stats.reading import ObservationReader
 
 
@@ -106,3 +112,9 @@ def test_values_without_levels_have_no_confusion() -> None:
     for number in range(MOST_CONFUSED_LEVELS + 1):
         reader.add({"item": f"i{number}", "ratings": {"overall": 1}, "scores": {"overall": number}}, number + 1)
     assert measure_agreement(reader.finish()).aspects["overall"].confusion is None
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 1 / 3, 4 / 3])
+@pytest.mark.parametrize("shape", [(3, 2), (5, 3), (10, 7)])
+def test_ratings_that_are_all_equal_have_no_icc_but_for_rounding(value, shape):
+    assert intraclass_correlation(np.full(shape, value)) == Message("ratings-of-items-equal")

@@ -11,6 +11,7 @@ from saiten.core.messages import Message
 from saiten_server.stats import resampling
 from saiten_server.stats.observations import number_first
 from saiten_server.stats.resampling import ResampledRanks, draw_clusters, interval_of
+from saiten_server.stats.statistics import reach
 
 
 def test_a_context_is_drawn_with_all_that_systems_answered_to_it():
@@ -67,3 +68,10 @@ def test_few_undefined_resamples_are_passed_over_and_many_are_not():
 def test_without_resamples_or_items_there_is_no_interval():
     assert interval_of(np.empty(0), 9) == Message("no-resamples")
     assert interval_of(np.arange(9.0), 7) == Message("too-few-to-draw-from", least=8)
+
+
+@pytest.mark.parametrize("freedom", [1.5, 8.0, 300.0])
+def test_a_quantile_is_finite_however_small_alpha_is(freedom):
+    found = [resampling.find_quantile(freedom, alpha) for alpha in (0.05, 1e-9, 1e-18, 1e-25)]
+    assert found == pytest.approx([-stats.t.ppf(alpha / 2, freedom) for alpha in (0.05, 1e-9, 1e-18, 1e-25)], rel=1e-6)
+    assert np.isfinite(reach(1e-25, freedom))

@@ -111,3 +111,10 @@ def test_several_rules_share_the_chance_of_too_low_a_bound_of_the_noise() -> Non
     builds = describe_builds(draw.normal(3, 0.5, (40, 8)) + draw.normal(0, 0.1, 8), np.arange(40))
     alone, shared = look_at_newest_build(builds, level=0.01), look_at_newest_build(builds, level=0.01, rules=3)
     assert (shared.errors > alone.errors).all()
+
+
+def test_no_night_has_an_infinite_quantile():
+    values = np.random.default_rng(0).normal(3, 1, (40, 1)) + np.random.default_rng(1).normal(0, 0.3, (40, 12))
+    found = look_at_newest_build(describe_builds(values, np.arange(40)), level=spend(1e-9, 10_000))
+    assert np.isfinite(found.quantile)
+    assert np.isfinite(found.detectable)

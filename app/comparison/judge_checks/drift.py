@@ -55,10 +55,11 @@ def compare_anchors(
     pairs = [pair for anchor in anchors if (pair := pair_runs(then, now, aspects, anchor)) is not None]
     if not pairs:
         return {name: blank(Message("no-shared-anchor")) for name in aspects}, PooledDrift()
-    exchange = exchange_runs(pairs, np.random.default_rng(seed))
+    exchange = exchange_runs(pairs, np.random.default_rng(seed), alpha)
     count = len(aspects)
     shift_p, change_p = exchange.raw[:count], exchange.adjusted[count + 1 : -1]
     worth = [is_worth(one, len(pairs)) for one in exchange.changes]
+    sees = could_find(then, now, alpha)
     found = {}
     for place, name in enumerate(aspects):
         drift = describe_aspect([(before[place], after[place]) for before, after in pairs], exchange.level)
@@ -76,6 +77,7 @@ def compare_anchors(
                 "p_adjusted": p_adjusted,
                 "p_changed": change_p[place],
                 "intended": right / len(asked) if asked else None,
+                "detectable": drift.detectable if sees else None,
                 "moved": worth[place] and smallest < alpha,
                 "undefined": undefined,
             }
@@ -83,6 +85,18 @@ def compare_anchors(
     p_shift, p_changed = exchange.adjusted[count], exchange.adjusted[-1]
     enough = is_worth(sum(exchange.changes), len(pairs) * count)
     return found, PooledDrift(p_shift=p_shift, p_changed=p_changed, moved=enough and min(p_shift, p_changed) < alpha)
+
+
+def could_find(then: Mapping[str, Runs], now: Mapping[str, Runs], alpha: float) -> bool:
+    """Whether any ratings of now could be found to have moved: of few runs of few anchors there are few ways to
+    exchange them, and no p is smaller than that of one draw."""
+    aspects = list(then)
+    anchors = {anchor for runs in then.values() for anchor in runs}
+    pairs = [pair for anchor in anchors if (pair := pair_runs(then, now, aspects, anchor)) is not None]
+    least = 1.0
+    for before, after in pairs:
+        least /= min(MOST_SPLITS, comb(len(before[0]) + len(after[0]), len(after[0])))
+    return max(least, 1 / DRAWS) < alpha
 
 
 AnchorRuns = tuple[list[tuple[int | None, ...]], list[tuple[int | None, ...]]]
@@ -109,9 +123,9 @@ def fill(runs: Sequence[int | None], count: int) -> tuple[int | None, ...]:
 class ExchangeTest:
     """What the exchange test found of k aspects. `raw` and `adjusted` hold 2k + 2 p-values: of each aspect's shift and
     of all shifts together, then of each aspect's changes and of all changes. `changes` are worth so many anchors, by
-    aspect. `level` is the p at which a single question is significant at 0.05."""
+    aspect. `level` is the p at which a single question is significant at `alpha`."""
 
-    def __init__(self, sums: Floats, changes: Floats) -> None:
+    def __init__(self, sums: Floats, changes: Floats, alpha: float) -> None:
         # The first row is what was observed. p-values by rank within the column, of values at least as large.
         ordered = np.sort(sums, axis=0)
         draws = len(sums)
@@ -122,11 +136,11 @@ class ExchangeTest:
         least = np.sort(p.min(axis=1))
         self.raw = [float(one) for one in p[0]]
         self.adjusted = [float(np.searchsorted(least, one + 1e-12) / draws) for one in p[0]]
-        self.level = max(1 / draws, float(np.quantile(least, 0.05)))
+        self.level = max(1 / draws, float(np.quantile(least, alpha)))
         self.changes = [float(one) for one in changes]
 
 
-def exchange_runs(pairs: Sequence[AnchorRuns], generator: np.random.Generator) -> ExchangeTest:
+def exchange_runs(pairs: Sequence[AnchorRuns], generator: np.random.Generator, alpha: float) -> ExchangeTest:
     """Lets the runs of now and the stored ones of every anchor change places, `DRAWS` times."""
     tables = [tabulate_splits(before, after, generator) for before, after in pairs]
     # An aspect's shift counts in units of its own spread under exchange, so that a wavering aspect does not outweigh.
@@ -144,7 +158,7 @@ def exchange_runs(pairs: Sequence[AnchorRuns], generator: np.random.Generator) -
     columns = np.round(sums, DECIMALS)
     shifts = tables[0][0].shape[1] + 1
     columns[:, :shifts] = np.abs(columns[:, :shifts])
-    return ExchangeTest(columns, sum(change[0] for _, change in tables))
+    return ExchangeTest(columns, sum(change[0] for _, change in tables), alpha)
 
 
 def tabulate_splits(

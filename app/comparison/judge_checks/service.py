@@ -103,6 +103,8 @@ class AnchorCheck:
             hindrance = "of-other-anchors", {}
         elif stored is not None and stored.asked != key:
             hindrance = "of-other-judge", {"judge": stored.judge}
+        elif stored is not None and not hold_ratings(stored, rubric, anchors):
+            hindrance = "without-ratings", {}
         usable = stored is not None and hindrance is None and not request.record
         runs = count_runs(rubric, len(anchors), request, check=usable)
         with scope.part() as part:
@@ -206,6 +208,12 @@ def digest_anchors(rubric: Rubric, anchors: Sequence[Anchor]) -> str:
     return digest([rubric.digest, [[anchor.id, anchor.model_dump(mode="json")] for anchor in anchors]])
 
 
+def hold_ratings(stored: AnchorRatings, rubric: Rubric, anchors: Sequence[Anchor]) -> bool:
+    """Whether there is a rating of any aspect of any anchor: a caller's reference may hold none."""
+    found = (stored.ratings.get(anchor.id, {}).get(aspect.id, ()) for anchor in anchors for aspect in rubric.aspects)
+    return any(rating is not None for runs in found for rating in runs)
+
+
 def by_aspect(ratings: AnchorRatings) -> dict[str, dict[str, tuple[int | None, ...]]]:
     """Anchor → aspect → runs, turned to aspect → anchor → runs."""
     turned: dict[str, dict[str, tuple[int | None, ...]]] = {}
@@ -220,15 +228,18 @@ def compared(
 ) -> JudgeCheck:
     """The verdict against the stored ratings."""
     # Loaded here: scipy takes half a second, for which each service, worker and command would wait as it starts.
-    from saiten_server.comparison.judge_checks.drift import compare_anchors
+    from saiten_server.comparison.judge_checks.drift import compare_anchors, could_find
 
     intended: dict[str, dict[str, int]] = {}
     for anchor in anchors:
         for aspect, rating in anchor.ratings.items():
             intended.setdefault(aspect, {})[anchor.id] = rating
-    aspects, pooled = compare_anchors(by_aspect(then), by_aspect(now), intended, alpha=request.alpha)
+    before, after = by_aspect(then), by_aspect(now)
+    aspects, pooled = compare_anchors(before, after, intended, alpha=request.alpha)
     moved = pooled.moved or any(drift.moved for drift in aspects.values())
     detail = tell_drift(aspects, pooled, then)
+    if not moved and not could_find(before, after, request.alpha):
+        detail = Message("clauses", clauses=[detail, Message("nothing-could-be-found", alpha=request.alpha)])
     found = describe_check(now, anchors, request, verdict="moved" if moved else "steady", detail=detail)
     drift = {"aspects": aspects, "pooled": pooled, "reference_at": then.at}
     return found.model_copy(update={**drift, "signature_differences": differences(then.signature, now.signature)})

@@ -93,7 +93,7 @@ def link_judges(pairs: JudgePairs, *, method: LinkMethod | None = None) -> tuple
     if several:
         told = told.model_copy(
             update={
-                "corrected_correlation": round(float(corrected[0]), 6),
+                "corrected_correlation": None if isnan(corrected[0]) else round(float(corrected[0]), 6),
                 "repeatability": JudgeRepeats(old=round(float(repeats[0, 0]), 6), new=round(float(repeats[0, 1]), 6)),
             }
         )
@@ -134,7 +134,7 @@ def find_correlation_interval(
     if isinstance(found, Message) or pairs.noise is None:
         return found
     low, high = np.percentile(np.nan_to_num(again, nan=0.0), [2.5, 97.5])
-    scale = corrected / plain if plain else 1.0
+    scale = corrected / plain if plain and not isnan(corrected) else 1.0
     return max(-1.0, min(float(low), scale * found[0])), min(1.0, max(float(high), scale * found[1]))
 
 
@@ -208,7 +208,7 @@ def resample(moments: Floats, shares: Floats) -> tuple[Floats, Floats]:
 
 def correlate_judges(sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Pearson's correlation of each row of sums, the same corrected for attenuation, and both judges' repeatability,
-    shapes (rows,), (rows,) and (rows, 2); NaN where a judge gave one rating only."""
+    shapes (rows,), (rows,) and (rows, 2); the corrected one is NaN where a judge repeats nothing of its ratings."""
     n = sums[:, :1]
     means = sums / n
     variances = np.maximum(means[:, 3:5] - means[:, 1:3] ** 2, 0.0)
@@ -216,7 +216,8 @@ def correlate_judges(sums: Floats) -> tuple[Floats, Floats, Floats]:
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = covariance / np.sqrt(variances.prod(axis=1))
         repeats = np.clip(1 - means[:, 6:8] / variances, 0.0, 1.0)
-        corrected = np.clip(plain / np.sqrt(repeats.prod(axis=1)), -1.0, 1.0)
+        repeated = repeats.prod(axis=1)
+        corrected = np.where(repeated > 0, np.clip(plain / np.sqrt(repeated), -1.0, 1.0), np.nan)
     return np.clip(plain, -1.0, 1.0), corrected, repeats
 
 
@@ -404,30 +405,31 @@ def widen(
     is the difference of the means, `error` the link's standard error of it, `freedom` the link's degrees.
 
     The variances are added, with Welch's degrees of freedom. p is the larger of that of the test, which knows nothing
-    of the link, and that of t with the whole error. The interval's two margins grow likewise.
+    of the link, and that of t with the whole error. The interval's two margins grow likewise. What the values alone
+    do not tell, as where none of them varies, the link does not tell either.
     """
     own, degrees = figures["standard_error"], figures["freedom"]
     if own is None or degrees is None or not error:
         return {**figures, "link_error": error}, dict(undefined)
     whole = hypot(own, error)
     joined = whole**4 / (own**4 / degrees + error**4 / freedom)
-    left = {name: why for name, why in undefined.items() if name not in {"interval", "smallest_detectable"}}
-    reached: float | None = None
-    if figures["p"] is not None:
-        reached = reach(alpha / max(1, tests), joined) * whole
+    left = dict(undefined)
+    reached: float | None = figures["smallest_detectable"]
+    if reached is not None:
+        reached = max(reached, reach(alpha / max(1, tests), joined) * whole)
         if width is not None and reached > width:
             reached, left["smallest_detectable"] = None, Message("link-too-wide")
-    else:
-        left |= {name: why for name, why in undefined.items() if name == "smallest_detectable"}
-    low, high = figures["interval"] or (moved, moved)
-    extra = find_quantile(freedom, alpha) * error
-    low, high = moved - hypot(moved - low, extra), moved + hypot(high - moved, extra)
-    if width is not None:
-        low, high = max(low, -width), min(high, width)
+    interval: tuple[float, float] | None = figures["interval"]
+    if interval is not None:
+        extra = find_quantile(freedom, alpha) * error
+        low, high = (hypot(moved - end, extra) for end in interval)
+        interval = moved - low, moved + high
+        if width is not None:
+            interval = max(interval[0], -width), min(interval[1], width)
     p = None if figures["p"] is None else max(figures["p"], 2 * float(stdtr(joined, -abs(moved) / whole)))
     changed = {
         "p": p,
-        "interval": (low, high),
+        "interval": interval,
         "standard_error": whole,
         "freedom": joined,
         "smallest_detectable": reached,

@@ -195,7 +195,8 @@ def list_met(
         a, b = sorted(divmod(key, len(order)), key=place.__getitem__)
         met.append((place[a], place[b], tell_met(pairs.within(own), sets, outcomes, (a, b), tie=tie, request=request)))
         if len(found) > MOST_INTERVALS:
-            met[-1] = (*met[-1][:2], met[-1][2].model_copy(update={"share_interval": None}))
+            why = {**met[-1][2].undefined, "share_interval": Message("ranking-many-met", most=MOST_INTERVALS)}
+            met[-1] = (*met[-1][:2], met[-1][2].model_copy(update={"share_interval": None, "undefined": why}))
     return tuple(one for *_, one in sorted(met, key=lambda each: each[:2]))
 
 
@@ -213,6 +214,9 @@ def tell_met(
     one, other = float(sets.strengths[a]), float(sets.strengths[b])
     same = sets.group[a] == sets.group[b] and not isnan(one)
     share = estimate_share(own, a, alpha=request.alpha)
+    undefined = {} if same else {"win_probability": Message("ranking-apart")}
+    if share.interval is None:
+        undefined["share_interval"] = tell_no_share(own, share.clusters)
     return SystemsMet(
         a=own.systems[a],
         b=own.systems[b],
@@ -225,7 +229,17 @@ def tell_met(
         win_probability=share_preferred((one, other), None if tie is None else tie.value, request.ties)
         if same
         else None,
+        undefined=undefined,
     )
+
+
+def tell_no_share(own: ShownPairs, clusters: int) -> Message:
+    """Why the share of preferences of two systems, seen on so many dialogues, has no interval."""
+    if clusters < FEWEST_CLUSTERS:
+        return Message("ranking-few-met", clusters=clusters, needed=FEWEST_CLUSTERS)
+    if np.all(own.choice == TIE):
+        return Message("ranking-only-ties")
+    return Message("ranking-only-position" if np.ptp(own.choice) == 0 else "ranking-no-spread")
 
 
 def list_plain(pairs: ShownPairs, request: RankingRequest) -> dict[str, PlainRank]:

@@ -88,7 +88,7 @@ class ResolvedPair(Value):
     p: float = Field(description="two-sided, adjusted for all pairs of systems by Holm's method")
 
 
-class SystemsMet(Value):
+class SystemsMet(Telling):
     """Two systems that were compared directly."""
 
     a: str = Field(description="the first system")
@@ -104,6 +104,7 @@ class SystemsMet(Value):
     win_probability: float | None = Field(
         description="of the first by the strengths, a tie counting half, order and covariates being equal"
     )
+    undefined: Undefined = Field(default_factory=dict)
 
 
 class TermFigure(Value):

@@ -22,6 +22,7 @@ from saiten_server.core.batch import (
 )
 from saiten_server.core.evaluation import OVERALL, JudgeOptions, Metadata, Orders, Path, Usage
 from saiten_server.core.model import Finite, Id, RubricName, Value, listed
+from saiten_server.core.reports import Alpha
 from saiten_server.core.sentences import Sentence, Telling
 from saiten_server.preferences.values import Preference
 
@@ -54,7 +55,7 @@ class PreferenceRunRequest(Value):
         description="with `active` a run stops once the order of every two runs is known, or a budget ends; `resolved` "
         "says so, and goes with it alone",
     )
-    alpha: Annotated[Finite, Field(gt=0, lt=0.5)] = Field(
+    alpha: Alpha = Field(
         default=0.05, description="with `active`: the chance that any order is called known and is wrong"
     )
     budget_calls: Annotated[int, Field(ge=1)] | None = Field(

@@ -2,8 +2,8 @@
 
 The candidate passes where the whole interval of its share of preferences, a tie counting half, lies at .5 − max_loss or
 above, and fails where all of it lies below; else the gate is inconclusive. While a preference run is judged, the gate
-looks at it whenever it has grown by half. Look k uses the interval at 1 − 3 alpha / ((k + 2) (k + 3)), which adds up to
-alpha over all looks, so that a gate that stops early is wrong no more often than alpha.
+looks at it whenever it has grown by half. Look k uses the interval at 1 − 3 alpha / ((k + 2) (k + 3)), and the look at
+the end what is left, which adds up to alpha, so that a gate that stops early is wrong no more often than alpha.
 """
 
 from __future__ import annotations
@@ -73,9 +73,14 @@ class PairwiseVerdict:
     lexical: bool = False
 
 
-def spend(alpha: float, look: int) -> float:
-    """What look k, from 1, may spend of the error rate."""
-    return 3 * alpha / ((look + 2) * (look + 3))
+LEAST_LEVEL = 1e-9
+"""The service takes no smaller alpha."""
+
+
+def spend(alpha: float, look: int, *, last: bool = False) -> float:
+    """What look k, from 1, may spend of the error rate; the last one what those before it left."""
+    left = 3 / (look + 2)
+    return alpha * (left if last else left / (look + 3))
 
 
 async def run_pairwise(job: PairwiseJob) -> PairwiseVerdict:
@@ -130,10 +135,9 @@ async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool)
         state = read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{run}"))
         counts = state["counts"]
         done, ended = counts["scored"] + counts.get("partial", 0), state["status"] in ENDED | {"paused"}
-        if ended or done >= due:
+        level = spend(job.alpha, look + 1, last=ended)
+        if ended or (done >= due and level >= LEAST_LEVEL):
             look, due = look + 1, max(FIRST_LOOK, int(done * GROWTH))
-            # One look at the end alone spends all.
-            level = job.alpha if ended and look == 1 else spend(job.alpha, look)
             found = await look_at(service, run, state, job, level=level, look=look)
             if ended or found.verdict != "inconclusive":
                 early = not ended
@@ -180,7 +184,12 @@ def decide(
     if not met["both_orders"]:
         return lack("one-order", tell("each was shown in one order only, so that the order decides too"), share)
     if ends is None:
-        return lack("too-few", tell("too few dialogues or items for an interval"), share)
+        why = met.get("undefined", {}).get("share_interval")
+        told = met.get("messages", {}).get("undefined", {}).get("share_interval", {})
+        few = why is None or told.get("code") == "ranking-few-met"
+        return lack(
+            "too-few" if few else "no-interval", why or tell("too few dialogues or items for an interval"), share
+        )
     least = 0.5 - job.max_loss
     told = tell(
         "preferred in {share} [{low}, {high}], a tie counting half; needed {least}",

@@ -354,9 +354,12 @@ async def test_a_reference_that_does_not_fit_is_pointed_at(
 async def test_a_reference_of_nothing_that_is_asked_says_so(client: httpx.AsyncClient) -> None:
     own = (await find(client, "judge-checks", {}))["ratings"]
     found = await find(client, "judge-checks", {"reference": {**own, "ratings": {"x": {"overall": [5], "charm": [1]}}}})
-    assert found["verdict"] == "steady"
-    assert {drift["n"] for drift in found["aspects"].values()} == {0}
-    assert found["aspects"]["charm"]["undefined"]["p"] == "no anchor was asked for both then and now"
+    assert (found["verdict"], found["aspects"], found["pooled"]) == ("recorded", {}, None)
+    assert found["detail"] == "the reference holds no rating of these anchors: keep those of now in its place"
+    # Of what only the reference has there is no drift.
+    rated = {**own["ratings"], "x": {"charm": [1]}}
+    found = await find(client, "judge-checks", {"reference": {**own, "ratings": rated}})
+    assert found["aspects"]["charm"]["undefined"]["p"]
 
 
 @pytest.mark.parametrize(

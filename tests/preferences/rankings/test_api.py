@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from saiten.commands.pairwise_gate import PairwiseJob, decide, spend
 from saiten_server.stats.shown_pairs import ShownPairs
 from tests.support.posted import NDJSON, make_context, make_item
 from tests.support.preferences import PreferenceWorld, draw_pairs
@@ -238,3 +239,41 @@ async def wait_for(client: httpx.AsyncClient, runs: list[str]) -> None:
 
 async def test_a_preference_run_that_is_not_there(client: httpx.AsyncClient) -> None:
     assert (await ask(client, {"preference_run": "ba_none"})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("winners", "items", "code"),
+    [
+        (("tie", "tie"), 20, "ranking-only-ties"),
+        (("a", "a"), 20, "ranking-only-position"),
+        (("a", "tie", "tie", "a"), 20, "ranking-no-spread"),
+        (("tie", "tie"), 4, "ranking-few-met"),
+    ],
+)
+async def test_a_share_without_an_interval_says_why(
+    client: httpx.AsyncClient, winners: Sequence[str], items: int, code: str
+) -> None:
+    """Each item is seen in both orders by turns."""
+    records = [
+        {"item": f"i{item}", "a": "s0" if at % 2 else "s1", "b": "s1" if at % 2 else "s0", "winner": winner}
+        for item in range(items)
+        for at, winner in enumerate(winners)
+    ]
+    found = (await ask(client, {"data": records})).json()
+    (met,) = found["pairs"]
+    assert (met["share"], met["share_interval"]) == (0.5, None)
+    assert met["messages"]["undefined"]["share_interval"]["code"] == code
+    job = PairwiseJob("s0", "s1", None, None, 0.05, 0.05)
+    verdict = decide(found, job, "s0", "s1", look=1)
+    assert (verdict.verdict, verdict.reason) == ("inconclusive", met["undefined"]["share_interval"])
+    assert verdict.code == ("too-few" if items < 8 else "no-interval")
+    for language in ("ja", "ko"):
+        told = (await ask(client, {"data": records}, **{"Accept-Language": language})).json()["pairs"][0]
+        assert told["undefined"]["share_interval"] != met["undefined"]["share_interval"]
+
+
+def test_the_looks_of_a_gate_spend_no_more_than_alpha() -> None:
+    assert spend(0.05, 1, last=True) == 0.05
+    for looks in (2, 5, 20):
+        spent = sum(spend(0.05, look) for look in range(1, looks)) + spend(0.05, looks, last=True)
+        assert spent == pytest.approx(0.05)

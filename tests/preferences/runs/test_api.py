@@ -175,6 +175,7 @@ async def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         bad: list[tuple[dict[str, Any], int, str]] = [
             ({"runs": [one, one]}, 422, "invalid-request"),
             ({"runs": [one]}, 422, "invalid-request"),
+            ({"runs": [one, other], "pairs": "active", "alpha": 1e-10}, 422, "invalid-request"),
             ({"runs": [one, "ba_none"]}, 404, "not-found"),
             ({"runs": [one, explained]}, 409, "signature-mismatch"),
             ({"runs": [one, english]}, 409, "runs-unfit"),
