@@ -40,6 +40,7 @@ from saiten_server.platform.web.body import (
 )
 from saiten_server.platform.web.dependencies import (
     Serving,
+    Whole,
     answer_in_language,
     may_write,
     note,
@@ -342,7 +343,7 @@ async def list_gates(
     *,
     candidate: str | None = None,
     baseline: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[Whole, Query(ge=1, le=200)] = 50,
     cursor: str | None = None,
 ) -> Response:
     """The project's kept verdicts, newest first, without their comparisons; those of a candidate batch and of a
