@@ -213,7 +213,7 @@ async def compare_batches(request: Request, container: Serving) -> Response:
     409 `signature-mismatch`, with the differing `pieces`, if the two were not scored in the same way.
     """
     body, given = await receive_runs(request, ComparisonRequest)
-    comparison = await container.comparison.compare(request.state.project, body, given)
+    comparison = await while_connected(request, container.comparison.compare(request.state.project, body, given))
     return await answer_in_language(request, container, comparison)
 
 
