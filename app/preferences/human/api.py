@@ -120,12 +120,13 @@ async def list_human_preferences(
     limit: Annotated[Whole, Query(ge=1, le=10_000)] = 1000,
     cursor: Annotated[Whole, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
-    """NDJSON, in the order of arrival. If there are more than `limit`, `X-Next-Cursor` leads to the next page."""
+    """NDJSON, in the order of arrival: at most `limit`, and fewer where texts are long. If there are more,
+    `X-Next-Cursor` leads to the next page."""
     refuse_other_queries(request, *PreferenceFilter.model_fields, "limit", "cursor")
     service = container.find(HumanPreferences)
-    found = await service.list(request.state.project, wanted, after=cursor, limit=limit + 1)
-    headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
-    written = write_ndjson(*(tell_preference(one) for _, one in found[:limit]))
+    found, last = await service.list(request.state.project, wanted, after=cursor, limit=limit)
+    headers = {} if last is None else {"X-Next-Cursor": str(last)}
+    written = await asyncio.to_thread(lambda: write_ndjson(*map(tell_preference, found)))
     return Response(written, headers=headers, media_type=NDJSON)
 
 
