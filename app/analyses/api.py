@@ -13,7 +13,7 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.reports import AnalysisReport
 from saiten_server.core.validation import InvalidDocument, validate
-from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
+from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_ndjson
 
@@ -69,10 +69,13 @@ async def run_analysis(
         for option in request.query_params:
             raise InvalidRequest(Message("options-in-body"), pointer=f"/query/{option[:64]}")
         asked = await decode_as(model, body, limits, unlimited=("data",))
-        report = await container.comparison.analyse(request.state.project, asked, remember=may_write(request))
+        analysing = container.comparison.analyse(request.state.project, asked, remember=may_write(request))
+        # Of batches it may become a badge, which is kept.
+        report = await (analysing if asked.batch_ids else while_connected(request, analysing))
     else:
         asked = validate(model, read_query(request, model), limits)
-        report = await container.comparison.analyse_text(asked, body, csv=media_type == CSV)
+        analysing = container.comparison.analyse_text(asked, body, csv=media_type == CSV)
+        report = await while_connected(request, analysing)
     return await answer_in_language(request, container, report)
 
 

@@ -40,6 +40,7 @@ from saiten_server.platform.web.body import (
 )
 from saiten_server.platform.web.dependencies import (
     Serving,
+    Whole,
     answer_in_language,
     may_write,
     note,
@@ -212,7 +213,7 @@ async def compare_batches(request: Request, container: Serving) -> Response:
     409 `signature-mismatch`, with the differing `pieces`, if the two were not scored in the same way.
     """
     body, given = await receive_runs(request, ComparisonRequest)
-    comparison = await container.comparison.compare(request.state.project, body, given)
+    comparison = await while_connected(request, container.comparison.compare(request.state.project, body, given))
     return await answer_in_language(request, container, comparison)
 
 
@@ -342,7 +343,7 @@ async def list_gates(
     *,
     candidate: str | None = None,
     baseline: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[Whole, Query(ge=1, le=200)] = 50,
     cursor: str | None = None,
 ) -> Response:
     """The project's kept verdicts, newest first, without their comparisons; those of a candidate batch and of a

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
+from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from saiten.core.messages import Message
@@ -41,6 +42,7 @@ from saiten_server.comparison.values import (
 from saiten_server.core.batch import Baseline, Batch
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.errors import InvalidRequest, NotFound, UnknownAspect
+from saiten_server.core.giving_up import GIVEN_UP
 from saiten_server.core.reports import AnalysisReport, CorrelationReport
 from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import clip
@@ -128,9 +130,21 @@ class ComparisonService:
         return await self.compute(work)
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """The work's result; in a thread, and few at a time."""
-        async with self._gate:
-            return await asyncio.to_thread(work)
+        """The work's result; in a thread, and few at a time. Where the caller is cancelled the work ends at its next
+        `checkpoint`. Until then it keeps its place, or those who come and go would take all threads of the process."""
+        given_up = Event()
+
+        def begin() -> T:
+            GIVEN_UP.set(given_up)  # in the context of this thread alone
+            return work()
+
+        await self._gate.acquire()
+        working = asyncio.create_task(asyncio.to_thread(begin))
+        working.add_done_callback(lambda _: self._gate.release())
+        try:
+            return await asyncio.shield(working)
+        finally:
+            given_up.set()
 
     async def analyse_text(self, request: AnalysisRequest, body: bytes, *, csv: bool) -> AnalysisReport:
         """The analysis of records that come as CSV or as NDJSON."""

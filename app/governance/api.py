@@ -22,7 +22,14 @@ from saiten_server.governance.policies import PolicyService
 from saiten_server.platform.flow_state import find_pause
 from saiten_server.platform.web import problems
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import MOST_CURSOR, Administering, Serving, link_next, refuse_other_queries
+from saiten_server.platform.web.dependencies import (
+    MOST_CURSOR,
+    Administering,
+    Serving,
+    Whole,
+    link_next,
+    refuse_other_queries,
+)
 from saiten_server.platform.web.openapi import PROBLEMS, answers, form, reads
 from saiten_server.platform.web.problems import RequestRefused
 from saiten_server.providers.registry import is_baseline
@@ -46,8 +53,8 @@ async def list_audit_events(
     request: Request,
     container: Serving,
     *,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    before: Annotated[int | None, Query(ge=1, le=MOST_CURSOR, description="`next` of the page before")] = None,
+    limit: Annotated[Whole, Query(ge=1, le=1000)] = 100,
+    before: Annotated[Whole | None, Query(ge=1, le=MOST_CURSOR, description="`next` of the page before")] = None,
 ) -> Response:
     """What administrators did in the key's project, newest first: keys, policies, erasures, refused attempts.
 

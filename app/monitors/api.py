@@ -22,6 +22,7 @@ from saiten_server.monitors.values import (
 from saiten_server.platform.web.body import JSON, body_of
 from saiten_server.platform.web.dependencies import (
     Serving,
+    Whole,
     cut_page,
     note,
     read_cursor,
@@ -47,7 +48,7 @@ MONITOR_EXAMPLE: dict[str, Any] = {
 MONITOR_BODY = reads({JSON: form(MonitorOptions, MONITOR_EXAMPLE)}, repeatable=True)
 CHANGE_BODY = reads({JSON: form(MonitorChange, {"rate": 0.1})})
 
-Limit = Annotated[int, Query(ge=1, le=200, description="at most so many")]
+Limit = Annotated[Whole, Query(ge=1, le=200, description="at most so many")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
 
 

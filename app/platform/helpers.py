@@ -17,6 +17,8 @@ from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
+from saiten_server.core.giving_up import GivenUp
+
 logger = logging.getLogger("saiten.helpers")
 
 Found = TypeVar("Found")
@@ -160,10 +162,6 @@ MOST_THREADS = 2
 Seen = TypeVar("Seen")
 Checkpoint = Callable[[], None]
 """Long work calls it repeatedly; it raises GivenUp once the caller has been cancelled."""
-
-
-class GivenUp(Exception):
-    """The caller was cancelled. It ends the work in its thread and is not passed on."""
 
 
 class InspectionThreads:

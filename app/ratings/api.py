@@ -14,7 +14,7 @@ from saiten_server.core.dialogue import UNBOUNDED, Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, body_of, receive, require_media_type
-from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, note, refuse_other_queries
+from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, Whole, note, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.ratings import values as human_rating
 from saiten_server.ratings.requests import HUMAN, parse_ratings
@@ -95,14 +95,16 @@ async def list_ratings(
     container: Serving,
     wanted: RatingQuery,
     *,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    cursor: Annotated[int, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
+    limit: Annotated[Whole, Query(ge=1, le=10_000)] = 1000,
+    cursor: Annotated[Whole, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
-    """NDJSON, in the order of arrival. If there are more than `limit`, `X-Next-Cursor` leads to the next page."""
+    """NDJSON, in the order of arrival: at most `limit`, and fewer where they are long. If there are more,
+    `X-Next-Cursor` leads to the next page."""
     refuse_other_queries(request, *RatingFilter.model_fields, "limit", "cursor")
-    found = await container.ratings.service.list_ratings(request.state.project, wanted, after=cursor, limit=limit + 1)
-    headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
-    written = write_ndjson(*(human_rating.tell_rating(rating) for _, rating in found[:limit]))
+    service = container.ratings.service
+    found, last = await service.page_ratings(request.state.project, wanted, after=cursor, limit=limit)
+    headers = {} if last is None else {"X-Next-Cursor": str(last)}
+    written = await asyncio.to_thread(lambda: write_ndjson(*map(human_rating.tell_rating, found)))
     return Response(written, headers=headers, media_type=NDJSON)
 
 

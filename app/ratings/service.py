@@ -121,6 +121,12 @@ class RatingService:
         """Ratings in the order in which they came in."""
         return await self.ratings.list(project, wanted, after=after, limit=limit)
 
+    async def page_ratings(
+        self, project: str, wanted: RatingFilter, *, after: int, limit: int
+    ) -> tuple[Sequence[StoredRating], int | None]:
+        """The same, but fewer of long ones, with the number of the last where more follow."""
+        return await self.ratings.page(project, wanted, after=after, limit=limit)
+
     async def mark_ratings(self, project: str) -> RatingsMark:
         """What changes whenever the project's ratings do."""
         return await self.ratings.mark(project)

@@ -24,7 +24,7 @@ from saiten_server.core.signature import read_signature
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import take_turn
-from saiten_server.platform.sql.sizes import RATING_SIZE, add_bytes, remove_sized
+from saiten_server.platform.sql.sizes import RATING_SIZE, add_bytes, fetch_page, remove_sized
 from saiten_server.platform.sql.tables import batches, can_store, equals, evaluations, validations
 from saiten_server.ratings.values import (
     MOST_EARLIER,
@@ -83,22 +83,14 @@ class RatingStore:
         not have, and InvalidRequest if no column can hold a text; the `pointer` is the rating's number from 0."""
         if not can_store(project):
             raise InvalidRequest(Message("project-name-not-kept"))
-        for number, rating in enumerate(ratings):
-            texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
-            if not can_store(*filter(None, texts), *rating.ratings):
-                raise InvalidRequest(Message("rating-not-kept"), pointer=str(number))
+        # In a thread: many take seconds.
+        keys, rows = await asyncio.to_thread(write_rows, project, ratings, now)
         replaced, grown = 0, 0
         async with db.change(self._engine) as connection:
             await take_turn(connection, project)
             owners = await find_owners(connection, project, ratings)
-            rows = dict[str, dict[str, Any]]()
-            for rating, batch_id in zip(ratings, owners, strict=True):
-                target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
-                key = digest([project, *target, rating.rater])
-                rows.pop(key, None)  # the later stands last
-                row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
-                row["faulty_turns"] = None if rating.faulty_turns is None else json.dumps(rating.faulty_turns)
-                rows[key] = row | {"project": project, "key": key, "batch_id": batch_id, "created_at": now}
+            for key, batch_id in zip(keys, owners, strict=True):
+                rows[key]["batch_id"] = batch_id
             for some in db.cut_pieces(rows.values(), STATEMENT_ROWS):
                 these = table.key.in_([row["key"] for row in some])
                 before = select(table.key, table.ratings, table.faulty_turns, table.created_at, table.earlier)
@@ -346,6 +338,19 @@ class RatingStore:
         rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
         return [(row.number, read_stored_rating(row)) for row in rows]
 
+    async def page(
+        self, project: str, wanted: RatingFilter, *, after: int, limit: int
+    ) -> tuple[Sequence[StoredRating], int | None]:
+        """As `list`, but fewer of long ones, and without their numbers; and the number of the last, None where no more
+        follow."""
+        if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
+            return [], None
+        query = select(t.human_ratings).where(
+            table.project == project, table.number > after, *rating_conditions(wanted)
+        )
+        rows, last = await fetch_page(self._engine, query, table.number, RATING_SIZE, limit)
+        return await asyncio.to_thread(lambda: [*map(read_stored_rating, rows)]), last
+
 
 @asynccontextmanager
 async def read_by_hash(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
@@ -398,6 +403,26 @@ def read_stored_rating(row: Row[Any]) -> StoredRating:
         faulty_turns=None if row.faulty_turns is None else tuple(json.loads(row.faulty_turns)),
         earlier=EARLIER.validate_json(row.earlier) if row.earlier else None,
     )
+
+
+def write_rows(
+    project: str, ratings: Sequence[HumanRating], now: datetime
+) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The key of each rating, and by key the columns of the last of them but for `batch_id`. Raises InvalidRequest for
+    a text that no column can hold."""
+    keys, rows = list[str](), dict[str, dict[str, Any]]()
+    for number, rating in enumerate(ratings):
+        texts = (rating.item, rating.evaluation, rating.batch, rating.system, rating.rater, rating.comment)
+        if not can_store(*filter(None, texts), *rating.ratings):
+            raise InvalidRequest(Message("rating-not-kept"), pointer=str(number))
+        target = (rating.item, rating.evaluation, rating.batch, rating.candidate, rating.system)
+        key = digest([project, *target, rating.rater])
+        rows.pop(key, None)  # the later stands last
+        row = rating.model_dump(exclude={"batch", "ratings"}) | {"ratings": json.dumps(rating.ratings)}
+        row["faulty_turns"] = None if rating.faulty_turns is None else json.dumps(rating.faulty_turns)
+        rows[key] = row | {"project": project, "key": key, "created_at": now}
+        keys.append(key)
+    return keys, rows
 
 
 def keep_earlier(had: Any, new: Mapping[str, Any]) -> str | None:

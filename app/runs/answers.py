@@ -11,6 +11,7 @@ from fastapi import Depends, Query, Request
 from saiten_server.core.batch import Batch, BatchFilter, BatchStatus, KeyedAnswer
 from saiten_server.platform.web.dependencies import (
     METADATA,
+    Whole,
     cut_page,
     read_cursor,
     read_metadata_query,
@@ -48,7 +49,7 @@ async def read_listing(
     name: str | None = None,
     rubric: str | None = None,
     status: BatchStatus | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[Whole, Query(ge=1, le=200)] = 50,
     cursor: str | None = None,
 ) -> BatchListing:
     """What the query asks for; `metadata.KEY=VALUE` is a filter too. Raises InvalidRequest."""

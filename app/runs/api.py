@@ -33,6 +33,7 @@ from saiten_server.platform.web.body import JSON, NDJSON, Upload, invalid_json
 from saiten_server.platform.web.dependencies import (
     METADATA_FILTER,
     Serving,
+    Whole,
     note,
     refuse_other_queries,
     tell_page,
@@ -278,8 +279,8 @@ async def read_batch_results(
     batch_id: str,
     *,
     written_as: Annotated[Format, Query(alias="format")] = "ndjson",
-    after: Annotated[int, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
-    limit: Annotated[int | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
+    after: Annotated[Whole, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
+    limit: Annotated[Whole | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
     texts: Annotated[bool, Query(description="each result with its texts, where they are still stored")] = False,
     excel: Annotated[bool, Query(description="CSV begins with the mark by which Excel knows UTF-8")] = False,
 ) -> Response:

@@ -33,6 +33,7 @@ from saiten_server.platform.web.dependencies import (
     METADATA,
     METADATA_FILTER,
     Serving,
+    Whole,
     link_next,
     read_cursor,
     read_metadata_query,
@@ -136,7 +137,7 @@ async def list_evaluations(
     dialogue: Annotated[str | None, Query(description="turns of the dialogue of this name")] = None,
     created_from: Annotated[Moment | None, Query(description="created then or later")] = None,
     created_before: Annotated[Moment | None, Query(description="created before")] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[Whole, Query(ge=1, le=200)] = 50,
     cursor: str | None = None,
 ) -> Response:
     """The project's evaluations, newest first, results of batches among them. `metadata.KEY=VALUE`, such as

@@ -32,6 +32,7 @@ from saiten.core.strict_json import (
 )
 from saiten.core.wording import hint
 from saiten_server.core.errors import MOST_FAULTS, MOST_REFUSED, NOUNS, InvalidLines
+from saiten_server.core.giving_up import checkpoint
 from saiten_server.core.validation import LARGEST, MARK, Unfit, check_number, clip, number_of, suggest_name
 from saiten_server.stats.observations import NO_RATER, Floats, NumberColumn, Observations, check_rows, integers
 from saiten_server.stats.record_columns import (
@@ -489,6 +490,7 @@ def read_array(body: bytes, reader: RecordReader[Read]) -> Read:
     if not isinstance(records, list):
         raise StrictJSONError(Message("not-a-list-of-records"))
     for start in range(0, len(records), ROWS_AT_ONCE):
+        checkpoint()
         some = records[start : start + ROWS_AT_ONCE]
         lines = range(start + 1, start + 1 + len(some))
         if not takes_at_once(some, lines, reader):
@@ -513,6 +515,7 @@ def read_ndjson(lines: Iterable[bytes], reader: RecordReader[Read]) -> Read:
     InvalidLines."""
     first = 1
     for batch in split_lines(lines):
+        checkpoint()
         numbers = range(first, first + len(batch))
         first += len(batch)
         records = read_quickly(batch)

@@ -29,6 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
+from saiten_server.core.giving_up import checkpoint
 from saiten_server.stats.observations import Floats, Integers
 from saiten_server.stats.resampling import find_quantile
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
@@ -270,6 +271,7 @@ def maximise(cells: PairCounts, penalty: float) -> Floats:
         parameters[-1] = 0.5
     now = differentiate(cells, parameters)
     for _ in range(MOST_STEPS):
+        checkpoint()
         slope, curvature = collect(cells, now)
         slope[: cells.systems] -= penalty * parameters[: cells.systems]
         step = np.linalg.lstsq(anchor(cells, curvature, penalty), slope, rcond=1e-14)[0]
@@ -457,6 +459,7 @@ def count_freedom(cells: PairCounts, found: Derivatives, looks: ClusterPairs, in
     variance count as, less one; shape (parameters,)."""
     freedom = np.zeros(cells.size)
     for number, column in enumerate(inverse.T):
+        checkpoint()
         odds = cells.odds(column)
         load = found.odds_odds * odds**2
         if cells.ties is not None:
@@ -510,6 +513,7 @@ def carry(cells: PairCounts, found: Derivatives, looks: ClusterPairs, half: Floa
     else:
         carried = np.zeros((looks.count, size, size))
         for number, (start, end) in enumerate(pairwise(own.indptr.tolist())):
+            checkpoint()
             odds = design[own.indices[start:end]]
             carried[number] = odds.T @ (own.data[start:end, None] * odds)
     if cells.ties is not None:

@@ -20,7 +20,7 @@ from saiten.core.addresses import is_http_url
 from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable, SignatureMismatch
 from saiten.core.language import tell
 from saiten.core.messages import DEFAULT_LANGUAGE
-from saiten.waiting import WaitingTransport, is_final, read_object
+from saiten.waiting import MOST_ANSWER_BYTES, WaitingTransport, is_final, read_object, read_whole
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -177,7 +177,7 @@ class Connection:
         while True:
             batch = await self.batch(batch_id)
             progress(batch)
-            if batch.get("status") in {"completed", "paused", "cancelled"}:
+            if batch.get("status") in ("completed", "paused", "cancelled"):
                 return batch
             await self.sleep(pause)
             pause = min(MOST_POLL_SECONDS, 1.25 * pause)
@@ -240,6 +240,8 @@ class Connection:
             cursor = response.headers.get("x-next-cursor")
             if cursor is None:
                 return
+            if cursor == asked.get("cursor"):
+                raise AnswerInvalid(tell("the service's answer leads to itself; is it of this client's version?"))
             asked["cursor"] = cursor
 
     async def human_preferences(self, *, page: int = 1000, **query: str) -> AsyncGenerator[list[Object], None]:
@@ -277,7 +279,7 @@ class Connection:
         silent_seconds: float | None = None,
     ) -> AsyncGenerator[str, None]:
         """The answer to `GET path`, line by line, as it comes in. Raises ServiceUnreachable where it breaks off, or
-        where nothing came for `silent_seconds`."""
+        where nothing came for `silent_seconds`, and AnswerInvalid for a line that is too long or no text."""
         timeout: Any = httpx.USE_CLIENT_DEFAULT
         if silent_seconds is not None:
             timeout = time_limit(silent_seconds)
@@ -285,16 +287,22 @@ class Connection:
             asked = self._http.stream("GET", path, params=params, headers=headers, timeout=timeout)
             async with asked as response:
                 if not response.is_success:
-                    await response.aread()
-                    raise refusal(response)
-                rest = b""
+                    raise refusal(await read_whole(response))
+                rest, size = list[bytes](), 0
                 # Not `aiter_lines`, which also divides at U+2028 and other characters that JSON may hold as they are.
                 async for piece in response.aiter_bytes():
-                    *found, rest = (rest + piece).split(b"\n")
+                    *found, last = piece.split(b"\n")
                     for line in found:
-                        yield line.decode()
-                if rest:
-                    yield rest.decode()
+                        yield b"".join([*rest, line]).decode()
+                        rest, size = [], 0
+                    rest.append(last)
+                    size += len(last)
+                    if size > MOST_ANSWER_BYTES:
+                        raise AnswerInvalid(
+                            tell("the service's answer has more than {most:,} bytes", most=MOST_ANSWER_BYTES)
+                        )
+                if size:
+                    yield b"".join(rest).decode()
         except UnicodeDecodeError:
             raise AnswerInvalid(tell("the answer to GET {path} is not UTF-8", path=path)) from None
         except httpx.HTTPError as error:
@@ -318,9 +326,10 @@ class Connection:
         reached."""
         if not self._met:
             what.setdefault("timeout", time_limit(self._read_seconds, FIRST_CONNECT_SECONDS))
-        response = await self._http.request(method, path, **what)
+        async with self._http.stream(method, path, **what) as response:
+            whole = await read_whole(response)
         self._met = True
-        return response
+        return whole
 
     def _unreachable(self, error: httpx.HTTPError) -> ServiceUnreachable:
         """What is wrong with the address, as far as the error of a first request tells."""

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 import httpx
 
 from saiten.connection import MOST_POLL_SECONDS, POLL_SECONDS, Connection, Object, may_pass
-from saiten.core.errors import SaitenError, ServiceRefused, ServiceUnreachable
+from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused, ServiceUnreachable
+from saiten.core.language import tell
 from saiten.waiting import read_object
 
-ENDS = frozenset({"completed", "cancelled", "erased"})
+ENDS = ("completed", "cancelled", "erased")
 """Events after which there is nothing more to say."""
 
 SILENT_SECONDS = 45.0
 """A stream without a word for so long is lost: the service sends one every 15 s."""
 
+FIELDS = frozenset({"event", "id"})
+"""Of an event beside its data; others say nothing here."""
+
+MOST_EVENT_CHARACTERS = 64 * 1024 * 1024
 RECONNECT_SECONDS = 2.0
 PATIENCE_SECONDS = 600.0
 """How long a service that does not answer is waited for, as while it is upgraded. The batch goes on without us."""
@@ -36,18 +41,27 @@ class Event:
 
 
 async def read_events(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:
-    """The events of a stream. One that breaks off is left out."""
+    """The events of a stream. One that breaks off is left out. Raises AnswerInvalid for one that does not end."""
     fields: dict[str, str] = {}
+    data, size = list[str](), 0
     async for written in lines:
         line = written.removesuffix("\r")
         if line == "":
-            if "data" in fields:
-                yield Event(fields.get("event", "message"), fields["data"], fields.get("id"))
-            fields = {}
+            if data:
+                yield Event(fields.get("event", "message"), "\n".join(data), fields.get("id"))
+            fields, data, size = {}, [], 0
             continue
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
-        fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+        if name == "data":
+            data.append(value)
+            size += len(line)
+            if size > MOST_EVENT_CHARACTERS:
+                raise AnswerInvalid(
+                    tell("the service's answer has more than {most:,} bytes", most=MOST_EVENT_CHARACTERS)
+                )
+        elif name in FIELDS:
+            fields[name] = value
 
 
 class Follower:
@@ -99,6 +113,8 @@ class Follower:
             async with aclosing(self._connection.lines(path, headers=headers, silent_seconds=SILENT_SECONDS)) as lines:
                 async for event in read_events(lines):
                     state = json.loads(event.data)
+                    if not isinstance(state, dict):
+                        return  # asking shows what it is
                     came, self._answered = True, time.monotonic()
                     self._last_id = event.id or self._last_id
                     if event.name == "erased":

@@ -11,6 +11,9 @@ from typing import Any
 
 import httpx
 
+from saiten.core.errors import AnswerInvalid
+from saiten.core.language import tell
+
 COST_LIMIT = "cost-limit-reached"
 PASSING_CODES = frozenset({"request-limit-reached", "queue-limit-reached", "overloaded"})
 """Limits that pass within minutes. The service has begun nothing, so sending the request again does no harm."""
@@ -22,6 +25,9 @@ SPREAD = 0.2
 """Callers that got the same Retry-After should not all return at the same moment."""
 
 WAITED = "saiten_waited"
+
+MOST_ANSWER_BYTES = 256 * 1024 * 1024
+"""Of an answer that is held in memory, or of one line of a stream. None of Saiten's is nearly as long."""
 
 
 class WaitingTransport(httpx.AsyncBaseTransport):
@@ -42,7 +48,9 @@ class WaitingTransport(httpx.AsyncBaseTransport):
         left = MOST_SECONDS
         while True:
             response = await self._inner.handle_async_request(request)
-            pause = await find_pause(response)
+            if is_limited(response):
+                response = await read_whole(response)
+            pause = find_pause(response)
             if pause is None:
                 return response
             pause *= self._spread(1, 1 + SPREAD)
@@ -56,17 +64,41 @@ class WaitingTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-async def find_pause(response: httpx.Response) -> float | None:
-    """Seconds that the service asks to wait, at least one; None where the answer is not a limit that passes."""
+def is_limited(response: httpx.Response) -> bool:
+    """Whether the answer is a limit that names seconds to wait."""
     seconds = response.headers.get("retry-after", "")
     limited = response.status_code in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-    if not (limited and seconds.isascii() and seconds.isdigit()):
+    return limited and seconds.isascii() and seconds.isdigit()
+
+
+def find_pause(response: httpx.Response) -> float | None:
+    """Seconds that the service asks to wait, at least one; None where the answer is not a limit that passes."""
+    if not is_limited(response):
         return None
-    await response.aread()
     code = read_object(response).get("code", "")
     # A proxy in front of the service that limits its callers sends no code of Saiten's.
-    passes = code in PASSING_CODES or (code == "" and response.status_code == HTTPStatus.TOO_MANY_REQUESTS)
-    return max(1.0, float(seconds)) if passes else None
+    known = isinstance(code, str) and code in PASSING_CODES
+    passes = known or (code == "" and response.status_code == HTTPStatus.TOO_MANY_REQUESTS)
+    return max(1.0, float(response.headers["retry-after"])) if passes else None
+
+
+async def read_whole(response: httpx.Response) -> httpx.Response:
+    """The answer with its content. Raises AnswerInvalid for one that is too long: one that never ends would fill the
+    memory."""
+    pieces, size = list[bytes](), 0
+    async for piece in response.aiter_bytes():
+        size += len(piece)
+        if size > MOST_ANSWER_BYTES:
+            await response.aclose()
+            raise AnswerInvalid(tell("the service's answer has more than {most:,} bytes", most=MOST_ANSWER_BYTES))
+        pieces.append(piece)
+    packing = {b"content-encoding", b"transfer-encoding", b"content-length"}  # of what came, and not of what is here
+    return httpx.Response(
+        response.status_code,
+        headers=[(name, value) for name, value in response.headers.raw if name.lower() not in packing],
+        content=b"".join(pieces),
+        extensions=response.extensions,
+    )
 
 
 def is_final(response: httpx.Response) -> bool:

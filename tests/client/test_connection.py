@@ -1,7 +1,8 @@
 """What the client makes of a service's answers: what may pass is waited out, the rest is one sentence."""
 
 import asyncio
-from collections.abc import Sequence
+import gzip
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from saiten import AnswerInvalid, AsyncClient, Connection, ServiceRefused, ServiceUnreachable, SignatureMismatch
 from saiten.connection import ATTEMPTS, open_transport
+from saiten.waiting import WaitingTransport
 from saiten_server.scoring.store import KEY_SECONDS
 
 
@@ -167,6 +169,58 @@ async def test_lines_that_are_no_text_are_an_invalid_answer() -> None:
     async with Service(httpx.Response(200, content=b"\xff\n")).client() as client:
         with pytest.raises(AnswerInvalid, match="is not UTF-8"):
             [line async for line in client.results("ba_1")]
+
+
+class Pieces(httpx.AsyncByteStream):
+    """An answer of as many pieces as anybody reads, up to `most`; `sent` says how many."""
+
+    def __init__(self, piece: bytes, most: int) -> None:
+        self.piece, self.most, self.sent = piece, most, 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while self.sent < self.most:
+            self.sent += 1
+            yield self.piece
+
+
+@pytest.mark.parametrize("status", [200, 404, 429])
+async def test_an_answer_without_an_end_is_given_up(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saiten.waiting.MOST_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("saiten.connection.MOST_ANSWER_BYTES", 1000)
+    for asked in ("request", "lines"):
+        endless = Pieces(b"x" * 100, 1000)
+        service = Service(httpx.Response(status, headers={"Retry-After": "1"}, stream=endless))
+        transport = WaitingTransport(httpx.MockTransport(service.answer), sleep=service.sleep)
+        async with Connection("http://h", transport=transport) as client:
+            with pytest.raises(AnswerInvalid, match="more than 1,000 bytes"):
+                await client.request("GET", "/") if asked == "request" else [line async for line in client.lines("/")]
+        assert endless.sent == 11
+
+
+async def test_a_line_in_many_pieces_is_put_together() -> None:
+    service = Service(httpx.Response(200, stream=Pieces("あ\n\nい".encode(), 3)))
+    async with service.client() as client:
+        assert [line async for line in client.lines("/")] == ["あ", "", "いあ", "", "いあ", "", "い"]
+
+
+async def test_a_packed_answer_is_unpacked_once() -> None:
+    packed = httpx.Response(200, headers={"content-encoding": "gzip"}, content=gzip.compress(b'{"ok": true}'))
+    assert (await Service(packed).ask()).json() == {"ok": True}
+
+
+async def test_a_code_that_is_no_text_is_no_limit_that_passes() -> None:
+    odd = httpx.Response(429, headers={"Retry-After": "1"}, json={"code": [], "detail": "odd"})
+    transport = WaitingTransport(httpx.MockTransport(lambda _: odd))
+    async with Connection("http://h", transport=transport) as client:
+        with pytest.raises(ServiceRefused, match="odd"):
+            await client.request("GET", "/", again=False)
+
+
+async def test_pages_that_lead_to_themselves_end() -> None:
+    page = httpx.Response(200, headers={"X-Next-Cursor": "7"}, content=b'{"ratings": {"overall": 1}}\n')
+    async with Service(page).client() as client:
+        with pytest.raises(AnswerInvalid, match="leads to itself"):
+            [found async for found in client.ratings()]
 
 
 @pytest.mark.parametrize("said", [b"<html>", b"{}", b'{"removed": null}'])

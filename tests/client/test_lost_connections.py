@@ -220,6 +220,8 @@ async def test_events_are_read_as_they_may_be_written(end: str) -> None:
         httpx.ReadTimeout("a proxy that holds everything back"),
         stream('event: progress\ndata: {"stat'),
         stream("data: [\n\n"),
+        stream("data: []\n\n"),
+        stream("data: 1\n\n"),
     ],
 )
 async def test_without_events_the_batch_is_asked_for(none: httpx.Response | Exception) -> None:
@@ -252,3 +254,14 @@ async def test_a_service_that_is_away_is_waited_for_within_bounds(away: str, mon
     monkeypatch.setattr("saiten.following.time.monotonic", lambda: next(now))
     with pytest.raises((saiten.ServiceUnreachable, saiten.ServiceRefused)):
         await service.follow()
+
+
+async def test_a_status_that_is_no_text_ends_nothing() -> None:
+    odd = stream('data: {"id": "ba_1", "status": []}\n\n')
+    assert await Told("completed", events=[odd]).follow() == [[], "completed"]
+
+
+async def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saiten.following.MOST_EVENT_CHARACTERS", 100)
+    endless = stream("data: x\n" * 100, tell("running"))
+    assert await Told("completed", events=[endless]).follow() == ["completed"]

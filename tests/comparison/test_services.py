@@ -1,5 +1,6 @@
 """What callers ask of scores, over fakes: the right results and ratings in, everything of others' left out."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import REQUESTS, AgreementRequest, AnalysisRequest
 from saiten_server.comparison.requests import ComparisonRequest, GateRequest
+from saiten_server.comparison.service import COMPARISONS_AT_ONCE
 from saiten_server.comparison.values import GateRule
 from saiten_server.core.errors import (
     InvalidLines,
@@ -19,6 +21,7 @@ from saiten_server.core.errors import (
     UnknownAspect,
 )
 from saiten_server.core.evaluation import JudgeOptions
+from saiten_server.core.giving_up import checkpoint
 from saiten_server.core.reliability import UNVALIDATED, AspectValidation, Validation
 from saiten_server.ratings.reliability import key_in
 from saiten_server.ratings.values import Exclusion, HumanRating, RatingFilter
@@ -26,6 +29,7 @@ from tests.support.bench import KO, Bench, build_bench
 from tests.support.fake_rubrics import aspect_data, small_rubric
 from tests.support.faults import said, words
 from tests.support.scored_batches import SIGNATURE, score_batch
+from tests.support.waiting import LIMIT_SECONDS
 
 KO_SIGNATURE = f"saiten:1|rubric:ko-comment@1|digest:{KO.digest[:12]}|judge:fake|model:fake-1|path:source"
 WARMTH = [0, 1, 1, 0, 1, 0]
@@ -432,3 +436,43 @@ async def test_people_decide_a_gate_and_stand_beside_the_judge_in_a_comparison(b
     assert compared.corrected["warmth"].verdict == "inconclusive"
     await bench.rating.exclude("team", Exclusion(rater="r1"))
     assert (await bench.comparison.compare("team", asked)).corrected["warmth"].rated_candidate == 0
+
+
+async def test_those_who_go_leave_their_place_when_their_thread_ends(bench: Bench) -> None:
+    going, begun = threading.Event(), list[int]()
+
+    def work() -> None:
+        begun.append(1)
+        going.wait(LIMIT_SECONDS)
+
+    gone = [asyncio.create_task(bench.comparison.compute(work)) for _ in range(8)]
+    while len(begun) < COMPARISONS_AT_ONCE:
+        await asyncio.sleep(0.01)
+    for task in gone:
+        task.cancel()
+    await asyncio.wait(gone)
+    later = asyncio.create_task(bench.comparison.compute(work))
+    await asyncio.sleep(0.05)
+    assert len(begun) == COMPARISONS_AT_ONCE
+    going.set()
+    await later
+    assert len(begun) == COMPARISONS_AT_ONCE + 1, "those who waited never began"
+
+
+async def test_work_ends_soon_after_its_caller_has_gone(bench: Bench) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        try:
+            begun.set()
+            while True:
+                checkpoint()
+        finally:
+            ended.set()
+
+    gone = asyncio.create_task(bench.comparison.compute(work))
+    await asyncio.to_thread(begun.wait, LIMIT_SECONDS)
+    gone.cancel()
+    assert await asyncio.to_thread(ended.wait, LIMIT_SECONDS)
+    assert await bench.comparison.compute(lambda: "done") == "done"
+    checkpoint()

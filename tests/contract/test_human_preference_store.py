@@ -78,12 +78,12 @@ async def test_later_preferences_replace_earlier_ones(store: HumanPreferenceStor
     kept = await store.keep("team", [said("甲"), said("乙", "tie")], START)
     assert kept == PreferencesAdded(added=2, replaced=0)
     assert await store.keep("team", [said("甲", "second")], LATER) == PreferencesAdded(added=0, replaced=1)
-    found = [one for _, one in await store.list("team", ALL, after=-1, limit=9)]
+    found, _ = await store.list("team", ALL, after=-1, limit=9)
     assert [(one.rater, one.preference, one.created_at) for one in found] == [
         ("乙", "tie", START),
         ("甲", "second", LATER),
     ]
-    assert await store.list("rivals", ALL, after=-1, limit=9) == []
+    assert await store.list("rivals", ALL, after=-1, limit=9) == ([], None)
     assert await list_drift(engine) == {}
 
 
@@ -91,7 +91,7 @@ async def test_what_no_column_holds_is_refused_at_its_number(store: HumanPrefere
     with pytest.raises(InvalidRequest) as refused:
         await store.keep("team", [said(), KeptOpinion(said().given.model_copy(update={"rater": "\0"}))], START)
     assert refused.value.pointer == "1"
-    assert await store.list("team", ALL, after=-1, limit=9) == []
+    assert await store.list("team", ALL, after=-1, limit=9) == ([], None)
 
 
 async def test_rankings_see_what_was_shown(store: HumanPreferenceStore) -> None:
@@ -160,12 +160,12 @@ async def test_an_erased_run_takes_its_pairs_and_preferences_along(
     assert found is not None
     assert found.drawn == 2
     assert [one.pair for one in await rounds.pairs("team", "rr_1")] == ["rr_1.0", "rr_1.2"]
-    assert [one.pair for _, one in await store.list("team", ALL, after=-1, limit=9)] == ["rr_1.0"]
+    assert [one.pair for one in (await store.list("team", ALL, after=-1, limit=9))[0]] == ["rr_1.0"]
     assert (await rounds.progress("team", ["rr_1"]))["rr_1"].wanted == 4
     # Of the run that owns the round: the round goes.
     assert await batches.erase("team", "ba_1")
     assert await rounds.find_round("team", "rr_1") is None
-    assert await store.list("team", ALL, after=-1, limit=9) == []
+    assert await store.list("team", ALL, after=-1, limit=9) == ([], None)
     assert await list_drift(engine) == {}
     with pytest.raises(NotFound) as refused:
         await store.keep("team", [of_pair("rr_1.0", RoundSide("ba_1", 4), RoundSide("ba_2", 4))], START)
@@ -200,7 +200,7 @@ async def test_preferences_outlive_the_run_that_owned_their_round(
     await open_round(engine)
     await store.keep("team", [of_pair("rr_1.1", RoundSide("ba_2", 1), RoundSide("ba_3", 1))], START)
     assert await BatchStore(engine).erase("team", "ba_1")
-    ((_, kept),) = await store.list("team", ALL, after=-1, limit=9)
+    ((kept,), _) = await store.list("team", ALL, after=-1, limit=9)
     assert (kept.pair, kept.round) == ("rr_1.1", None)
     assert len(await store.shown("team", ["ba_2", "ba_3"])) == 1
     assert await list_drift(engine) == {}
@@ -215,7 +215,7 @@ async def test_texts_go_with_the_projects_policy(store: HumanPreferenceStore, en
     assert await texts.redact("team", "hash", LATER - timedelta(days=30), 1) == 1
     assert await texts.redact("team", "hash", LATER - timedelta(days=30), 9) == 1
     assert await texts.redact("team", "hash", LATER - timedelta(days=30), 9) == 0
-    kept = [one for _, one in await store.list("team", ALL, after=-1, limit=9)]
+    kept, _ = await store.list("team", ALL, after=-1, limit=9)
     assert [(one.context, one.first, one.reason, one.preference) for one in kept] == [
         (None, {"id": "波"}, None, "first")
     ] * 2

@@ -7,10 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from saiten_server.core.dialogue import DEFAULT_LIMITS
 from saiten_server.core.errors import InvalidLines
 from saiten_server.preferences.human import values
+from saiten_server.preferences.human.store import HumanPreferenceStore
 from saiten_server.preferences.human.values import read_preference_lines
 from tests.support.cases import in_turn
 
@@ -149,3 +152,24 @@ def test_a_body_has_so_many_preferences(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InvalidLines) as refused:
         read_preference_lines(body, DEFAULT_LIMITS)
     assert [number for number, _ in refused.value.faults] == [3]
+
+
+async def test_a_page_of_long_texts_is_short(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saiten_server.platform.sql.sizes.MOST_PAGE_BYTES", 20_000)
+    monkeypatch.setattr("saiten_server.platform.sql.sizes.MEASURED_ROWS", 3)
+    await post(client, *(prefer(f"r{number}") for number in range(7)))
+    await post(client, *(prefer(f"s{number}", context=["長" * 4000]) for number in range(3)))
+    raters, cursor = [], "0"
+    while cursor:
+        page = await client.get(HUMAN, params={"cursor": cursor})
+        raters.append([json.loads(line)["rater"] for line in page.text.splitlines()])
+        cursor = page.headers.get("X-Next-Cursor", "")
+    assert raters == [[f"r{number}" for number in range(7)], ["s0"], ["s1"], ["s2"]]
+
+
+async def test_many_rounds_that_are_not_there_take_few_queries(sqlite_engine: AsyncEngine) -> None:
+    seen = list[str]()
+    event.listen(sqlite_engine.sync_engine, "before_cursor_execute", lambda *told: seen.append(told[2]))
+    names = [f"rr_{number}.1" for number in range(5_000)]
+    assert await HumanPreferenceStore(sqlite_engine).find_pairs("team", names) == {}
+    assert len(seen) < 50

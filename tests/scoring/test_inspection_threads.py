@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from saiten_server.platform.helpers import MOST_THREADS, Checkpoint, GivenUp, InspectionThreads
+from saiten_server.core.giving_up import GivenUp
+from saiten_server.platform.helpers import MOST_THREADS, Checkpoint, InspectionThreads
 from saiten_server.providers.ports import RequestScope
 from saiten_server.scoring import masked_rejudging
 from saiten_server.scoring.masked_rejudging import find_masked, mask_suspicious

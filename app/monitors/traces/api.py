@@ -21,6 +21,7 @@ from saiten_server.monitors.traces.values import LiveConversation, State
 from saiten_server.platform.web.body import JSON, receive, unsupported
 from saiten_server.platform.web.dependencies import (
     Serving,
+    Whole,
     cut_page,
     note,
     read_cursor,
@@ -294,7 +295,7 @@ async def list_live_conversations(
     *,
     state: Annotated[State | None, Query(description="only those in this state")] = None,
     cursor: Annotated[str | None, Query(description="`next` of the page before")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
+    limit: Annotated[Whole, Query(ge=1, le=MOST_LISTED)] = 50,
 ) -> Response:
     """Newest first. `next` and the `Link` header lead to the next page."""
     refuse_other_queries(request, "state", "cursor", "limit")

@@ -7,16 +7,16 @@ waits for no one else, so no two transactions can deadlock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Table, delete, func, literal
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import BigInteger, Column, ColumnElement, Select, Table, delete, func, literal
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from saiten_server.platform.sql import tables as t
-from saiten_server.platform.sql.engine import insert_or_add
+from saiten_server.platform.sql.engine import fetch, insert_or_add
 
 ROW_BYTES = 500
 """What a row of texts takes beside them: keys, figures and indexes. On SQLite it was 350 to 1,000."""
@@ -76,6 +76,35 @@ PREFERENCE_SIZE = sum_octets(*(preference[name] for name in PREFERENCE_TEXTS)) +
 # SQLite takes a `CASE` on a column that is null for null where a deleted row is returned.
 ANSWER_SIZE = func.coalesce(octets(answer.body), 0)
 """The size of a row of `idempotency_keys`; 0 until it has an answer."""
+
+
+MOST_PAGE_BYTES = 16_000_000
+"""Of the rows of a page: they are held in memory several times while it is written."""
+
+MEASURED_ROWS = 200
+"""Rows that are measured at a time: SQLite reads them for it."""
+
+
+async def fetch_page(
+    engine: AsyncEngine, query: Select[Any], number: Column[int], size: ColumnElement[int], limit: int
+) -> tuple[Sequence[Any], int | None]:
+    """The first `limit` rows of the query in the order of `number`, or as many as have `MOST_PAGE_BYTES` together, and
+    one at least; and the number behind which the next page begins, None on the last."""
+    measured = query.with_only_columns(number, size).order_by(number)
+    last, kept, held = -1, 0, 0
+    more = True
+    while more:
+        sizes = await fetch(engine, measured.where(number > last).limit(min(MEASURED_ROWS, limit + 1 - kept)))
+        for place, row_bytes in sizes:
+            held += row_bytes
+            if kept == limit or (kept and held > MOST_PAGE_BYTES):
+                break
+            last, kept = place, kept + 1
+        else:
+            more = len(sizes) == MEASURED_ROWS
+            continue
+        return await fetch(engine, query.where(number <= last).order_by(number)), last
+    return await fetch(engine, query.where(number <= last).order_by(number)) if kept else [], None
 
 
 def count_bytes(text: str | None) -> int:

@@ -20,9 +20,9 @@ from urllib.parse import urlencode
 
 from cachetools import TTLCache
 from fastapi import Depends, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
-from saiten.core.messages import DEFAULT_LANGUAGE, Message
+from saiten.core.messages import DEFAULT_LANGUAGE, Message, Misfit
 from saiten_server.core.access import AuditEvent
 from saiten_server.core.errors import InvalidRequest, StoreError
 from saiten_server.core.model import COMPACT, Value, pointer
@@ -153,6 +153,19 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
         if count > 1 and name != repeated:
             raise InvalidDocument([(f"/query/{name}", Message("given-twice"))])
 
+
+WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
+
+
+def read_whole(value: object) -> object:
+    """The number of a query as JSON spells it. Pydantic would also take `1.0`, `1_0`, `+5` and spaces."""
+    if isinstance(value, str) and not WHOLE.fullmatch(value):
+        raise Misfit(Message("must-be-integer"))
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(read_whole)]
+"""A whole number in a query, as strict as in a body."""
 
 ID = re.compile(r"[A-Za-z0-9_]{1,64}")
 

@@ -13,7 +13,7 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.validation import validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode, receive, require_media_type
-from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, note, refuse_other_queries
+from saiten_server.platform.web.dependencies import MOST_CURSOR, Serving, Whole, note, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, form, lines, reads, write_ndjson
 from saiten_server.preferences.human.service import HumanPreferences
 from saiten_server.preferences.human.values import (
@@ -117,15 +117,16 @@ async def list_human_preferences(
     container: Serving,
     wanted: PreferenceQuery,
     *,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    cursor: Annotated[int, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
+    limit: Annotated[Whole, Query(ge=1, le=10_000)] = 1000,
+    cursor: Annotated[Whole, Query(ge=0, le=MOST_CURSOR, description="from `X-Next-Cursor` of the page before")] = 0,
 ) -> Response:
-    """NDJSON, in the order of arrival. If there are more than `limit`, `X-Next-Cursor` leads to the next page."""
+    """NDJSON, in the order of arrival: at most `limit`, and fewer where texts are long. If there are more,
+    `X-Next-Cursor` leads to the next page."""
     refuse_other_queries(request, *PreferenceFilter.model_fields, "limit", "cursor")
     service = container.find(HumanPreferences)
-    found = await service.list(request.state.project, wanted, after=cursor, limit=limit + 1)
-    headers = {"X-Next-Cursor": str(found[limit - 1][0])} if len(found) > limit else {}
-    written = write_ndjson(*(tell_preference(one) for _, one in found[:limit]))
+    found, last = await service.list(request.state.project, wanted, after=cursor, limit=limit)
+    headers = {} if last is None else {"X-Next-Cursor": str(last)}
+    written = await asyncio.to_thread(lambda: write_ndjson(*map(tell_preference, found)))
     return Response(written, headers=headers, media_type=NDJSON)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -46,7 +47,7 @@ class HumanPreferences:
     ) -> PreferencesAdded:
         """Takes preferences in, all or none. A later one of a rater and a pair replaces the earlier. Raises
         InvalidLines, numbered from 1, where one names a pair that the project does not have."""
-        texts = sum(len(one.model_dump_json()) for one in given if one.pair is None)
+        texts = await asyncio.to_thread(lambda: sum(len(one.model_dump_json()) for one in given if one.pair is None))
         await self.quota.require_room(project, len(given) * ROW_BYTES + texts)
         pairs = await self.store.find_pairs(project, {one.pair for one in given if one.pair is not None})
         absent = [
@@ -109,8 +110,8 @@ class HumanPreferences:
 
     async def list(
         self, project: str, wanted: PreferenceFilter, *, after: int, limit: int
-    ) -> Sequence[tuple[int, StoredPreference]]:
-        """Preferences in the order in which they came in."""
+    ) -> tuple[Sequence[StoredPreference], int | None]:
+        """Preferences in the order in which they came in, and the number of the last where more follow."""
         return await self.store.list(project, wanted, after=after, limit=limit)
 
     async def remove(self, project: str, wanted: PreferenceFilter) -> int:

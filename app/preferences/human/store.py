@@ -20,7 +20,7 @@ from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import take_turn
-from saiten_server.platform.sql.sizes import PREFERENCE_SIZE, add_bytes, remove_sized
+from saiten_server.platform.sql.sizes import PREFERENCE_SIZE, add_bytes, fetch_page, remove_sized
 from saiten_server.platform.sql.tables import can_store, equals, evaluations
 from saiten_server.preferences.human.values import (
     ORDERS,
@@ -109,15 +109,15 @@ class HumanPreferenceStore:
             round_id, _, position = name.rpartition(".")
             if can_store(name) and position.isascii() and position.isdecimal() and len(position) < 9:
                 wanted.setdefault(round_id, set()).add(int(position))
+        # First which rounds there are: each line of a body may name another one.
+        known = list[str]()
+        for names_of_rounds in db.cut_pieces(wanted, STATEMENT_ROWS):
+            mine = (rounds.id.in_(names_of_rounds), equals(rounds.project, project))
+            known += await db.fetch_column(self._engine, select(rounds.id).where(*mine))
         found = dict[str, NamedPair]()
-        for round_id, positions in wanted.items():
-            mine = (equals(rounds.id, round_id), equals(rounds.project, project))
-            for some in db.cut_pieces(sorted(positions), STATEMENT_ROWS):
-                query = (
-                    select(t.round_pairs)
-                    .join(t.rating_rounds, rounds.id == drawn.round_id)
-                    .where(*mine, drawn.position.in_(some))
-                )
+        for round_id in known:
+            for some in db.cut_pieces(sorted(wanted[round_id]), STATEMENT_ROWS):
+                query = select(t.round_pairs).where(drawn.round_id == round_id, drawn.position.in_(some))
                 for row in await db.fetch(self._engine, query):
                     found[f"{round_id}.{row.position}"] = NamedPair(
                         *read_sides(row), round=round_id, position=row.position
@@ -126,13 +126,15 @@ class HumanPreferenceStore:
 
     async def list(
         self, project: str, wanted: PreferenceFilter, *, after: int, limit: int
-    ) -> Sequence[tuple[int, StoredPreference]]:
-        """The wanted preferences with a number greater than `after`, in order of arrival, each with its number."""
+    ) -> tuple[Sequence[StoredPreference], int | None]:
+        """The wanted preferences with a number greater than `after`, in order of arrival: at most `limit`, fewer of
+        long texts; and the number of the last, None where no more follow."""
         if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
-            return []
+            return [], None
         these = (table.project == project, table.number > after, *find_conditions(wanted))
-        query = select(t.human_preferences).where(*these).order_by(table.number).limit(limit)
-        return [(row.number, read_stored_preference(row)) for row in await db.fetch(self._engine, query)]
+        query = select(t.human_preferences).where(*these)
+        rows, last = await fetch_page(self._engine, query, table.number, PREFERENCE_SIZE, limit)
+        return await asyncio.to_thread(lambda: [*map(read_stored_preference, rows)]), last
 
     async def remove(self, project: str, wanted: PreferenceFilter) -> int:
         """Removes the preferences that `wanted` names, and returns their number. Raises InvalidRequest where it names

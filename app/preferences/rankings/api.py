@@ -12,7 +12,7 @@ from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import ID_PATTERN
 from saiten_server.core.validation import InvalidDocument, validate
-from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type
+from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type, while_connected
 from saiten_server.platform.web.dependencies import Serving, answer_in_language, refuse_other_queries
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, reads, write_ndjson
 from saiten_server.preferences.rankings.service import RankingService, rank_text
@@ -69,9 +69,12 @@ async def rank_systems(request: Request, container: Serving) -> Response:
             raise InvalidRequest(Message("options-in-body"), pointer=f"/query/{option[:64]}")
         asked = await decode_as(RankingRequest, body, limits, unlimited=("data",))
         work = await container.find(RankingService).prepare(request.state.project, asked)
-        return await answer_in_language(request, container, await container.comparison.compute(work))
+        ranking = await while_connected(request, container.comparison.compute(work))
+        return await answer_in_language(request, container, ranking)
     asked = validate(RankingRequest, read_query_options(request), limits)
-    ranking = await container.comparison.compute(lambda: rank_text(asked, body, csv=media_type == CSV))
+    ranking = await while_connected(
+        request, container.comparison.compute(lambda: rank_text(asked, body, csv=media_type == CSV))
+    )
     return await answer_in_language(request, container, ranking)
 
 
@@ -92,7 +95,8 @@ async def show_leaderboard(
         raise InvalidRequest(Message("leaderboard-one-source"), pointer="/query/name")
     asked = RankingRequest(preference_run=preference_run, aspect=aspect)
     work = await container.find(RankingService).prepare_leaderboard(request.state.project, asked, name)
-    return await answer_in_language(request, container, await container.comparison.compute(work))
+    board = await while_connected(request, container.comparison.compute(work))
+    return await answer_in_language(request, container, board)
 
 
 def read_query_options(request: Request) -> dict[str, Any]:

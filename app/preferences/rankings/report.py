@@ -10,6 +10,7 @@ import numpy as np
 
 from saiten.core.messages import Message
 from saiten_server.core.errors import InvalidRequest
+from saiten_server.core.giving_up import checkpoint
 from saiten_server.core.reports import Interval
 from saiten_server.preferences.rankings.columns import LENGTH
 from saiten_server.preferences.rankings.values import (
@@ -192,6 +193,7 @@ def list_met(
     place = {system: number for number, system in enumerate(order)}
     met = []
     for key, own in found.items():
+        checkpoint()
         a, b = sorted(divmod(key, len(order)), key=place.__getitem__)
         met.append((place[a], place[b], tell_met(pairs.within(own), sets, outcomes, (a, b), tie=tie, request=request)))
         if len(found) > MOST_INTERVALS:

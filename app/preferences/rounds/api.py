@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
+from saiten_server.platform.web.dependencies import Serving, Whole, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.ratings.rounds.pairs import PairAgreement
 from saiten_server.ratings.rounds.service import no_round
@@ -74,7 +74,7 @@ async def open_preference_round(
 
 @router.get("", summary="List rounds of preferences", responses={200: {"model": PreferenceRounds}, **PROBLEMS})
 async def list_preference_rounds(
-    request: Request, container: Serving, *, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    request: Request, container: Serving, *, limit: Annotated[Whole, Query(ge=1, le=200)] = 50
 ) -> Response:
     """The newest rounds of the project."""
     refuse_other_queries(request, "limit")

@@ -19,6 +19,7 @@ from saiten_server.platform.web.body import JSON, NDJSON, body_of, while_connect
 from saiten_server.platform.web.dependencies import (
     METADATA_FILTER,
     Serving,
+    Whole,
     note,
     refuse_other_queries,
     tell_page,
@@ -231,8 +232,8 @@ async def read_preference_results(
     run_id: str,
     *,
     written_as: Annotated[Literal["ndjson", "csv"], Query(alias="format")] = "ndjson",
-    after: Annotated[int, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
-    limit: Annotated[int | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
+    after: Annotated[Whole, Query(ge=-1, le=MOST_POSITION, description="results with a greater `position`")] = -1,
+    limit: Annotated[Whole | None, Query(ge=1, le=MOST_POSITION, description="most results to return")] = None,
     texts: Annotated[bool, Query(description="each result with both texts, where their runs still have them")] = False,
     excel: Annotated[bool, Query(description="CSV begins with the mark by which Excel knows UTF-8")] = False,
 ) -> Response:

@@ -13,7 +13,7 @@ from saiten_server.analyses.requests import CorrectedRequest
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.reports import LEAST_ALPHA, CorrectedReport, Looks
 from saiten_server.platform.web.body import JSON, body_of
-from saiten_server.platform.web.dependencies import Serving, refuse_other_queries, tell_value
+from saiten_server.platform.web.dependencies import Serving, Whole, refuse_other_queries, tell_value
 from saiten_server.platform.web.openapi import PROBLEMS, form, reads
 from saiten_server.ratings.rounds.service import no_round
 from saiten_server.ratings.values import (
@@ -106,7 +106,7 @@ async def list_rounds(
     container: Serving,
     *,
     batch: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    limit: Annotated[Whole, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """The newest rounds, of one batch or of all."""
     refuse_other_queries(request, "batch", "limit")

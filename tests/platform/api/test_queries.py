@@ -41,3 +41,20 @@ async def test_what_may_be_repeated_is_not(client: httpx.AsyncClient) -> None:
 async def test_metadata_may_have_any_name(client: httpx.AsyncClient) -> None:
     response = await client.get("/v1/batches", params={"metadata.build": "7", "metadata.日": "x"})
     assert (response.status_code, response.json()["items"]) == (200, [])
+
+
+@pytest.mark.parametrize("written", ["1.0", "1_0", "+5", " 5", "05", "５", "1e1", ""])
+@pytest.mark.parametrize(
+    ("path", "name"), [("/v1/batches", "limit"), ("/v1/ratings", "cursor"), ("/v1/batches/ba_1/results", "after")]
+)
+async def test_a_whole_number_is_written_as_in_json(
+    client: httpx.AsyncClient, path: str, name: str, written: str
+) -> None:
+    response = await client.get(path, params={name: written})
+    assert response.status_code == 422, response.text
+    (error,) = response.json()["errors"]
+    assert (error["pointer"], error["code"]) == (f"/query/{name}", "must-be-integer")
+
+
+async def test_a_whole_number_may_be_below_0(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/v1/batches/ba_1/results", params={"after": "-1"})).status_code == 404

@@ -377,3 +377,16 @@ async def test_simulated_and_excluded_ratings_validate_no_judge(client: httpx.As
     for rater in ("hanako", "taro"):
         await client.post("/v1/ratings/exclusions", json={"rater": rater})
     assert (await wait_for_badge(client, batch, None))["aspects"][name]["state"] == "unknown"
+
+
+async def test_a_page_of_long_ratings_is_short(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saiten_server.platform.sql.sizes.MOST_PAGE_BYTES", 5_000)
+    given = [{"item": f"i{at}", "rater": "r1", "ratings": {"overall": 3}, "comment": "長" * 600} for at in range(4)]
+    body = "\n".join(map(json.dumps, given)).encode()
+    await client.post("/v1/ratings", content=body, headers={"Content-Type": "application/x-ndjson"})
+    found, cursor = [], "0"
+    while cursor:
+        page = await client.get("/v1/ratings", params={"cursor": cursor, "limit": 3})
+        found.append([json.loads(line)["item"] for line in page.text.splitlines()])
+        cursor = page.headers.get("X-Next-Cursor", "")
+    assert found == [["i0", "i1"], ["i2", "i3"]]
