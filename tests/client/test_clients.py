@@ -131,6 +131,13 @@ async def test_every_resource_is_asked(
     rows = await client.results(after)
     given = await client.gate(candidate=rows, baseline=before, rules=[rule], min_coverage=0.5)
     assert (given.verdict, given.id) == (report.verdict, None)
+    plain = [row.model_dump(mode="json", exclude_unset=True) for row in rows]
+    named = await client.gate(candidate={"results": plain, "name": "after"}, baseline=before, rules=[rule])
+    assert named.comparison is not None
+    assert (named.verdict, named.comparison.candidate) == (report.verdict, "after")
+    for unfit in ({}, {"results": "after.ndjson"}, {"results": None}):
+        with pytest.raises(saiten.InputUnusable, match=r"candidate: must be a batch, results, or"):
+            await client.gate(candidate=unfit, baseline=before)
     file = tmp_path / "after.ndjson"
     file.write_text("".join(f"{row.model_dump_json(exclude_unset=True)}\n" for row in rows), encoding="utf-8")
     compared = await client.compare(before, file, **TERMS)
