@@ -531,22 +531,20 @@ class AsyncClient:
         """The difference of two runs, measure by measure. Raises SignatureMismatch."""
         return self._ask_runs(Comparison, "/v1/comparisons", {**options}, baseline=baseline, candidate=candidate)
 
-    async def gate(
+    def gate(
         self,
         *,
         candidate: RunSource,
         baseline: RunSource | None = None,
         rules: Sequence[Rule | Mapping[str, Any]] = (),
         **terms: Unpack[GateTerms],
-    ) -> GateReport:
+    ) -> Coroutine[Any, Any, GateReport]:
         """Whether the candidate may go out. Without rules no aspect may drop. Each run is a batch, results, or the path
         of a file of results, of which the service stores nothing. Raises SignatureMismatch, InputUnusable."""
         asked = {"rules": list(rules), **terms}
         again = not terms.get("check_judge")
         runs = {"candidate": candidate, "baseline": baseline}
-        return await self._ask_runs(
-            GateReport, "/v1/gates", asked, creates=bool(terms.get("keep")), again=again, **runs
-        )
+        return self._ask_runs(GateReport, "/v1/gates", asked, creates=bool(terms.get("keep")), again=again, **runs)
 
     async def get_gate(self, gate: str | HasId) -> GateReport:
         """A kept verdict."""
@@ -990,7 +988,7 @@ class AsyncClient:
             body.close()
         return read(model, read_object(answer))
 
-    async def _ask_runs(
+    def _ask_runs(
         self,
         model: type[M],
         path: str,
@@ -999,8 +997,9 @@ class AsyncClient:
         creates: bool = False,
         again: bool = True,
         **runs: RunSource | None,
-    ) -> M:
-        """The answer on these runs: as JSON where all are batches, else as NDJSON with a line for each result."""
+    ) -> Coroutine[Any, Any, M]:
+        """The answer on these runs: as JSON where all are batches, else as NDJSON with a line for each result. Results
+        are read at once, in the caller's thread: a blocking client may bring them."""
         given: dict[str, Results] = {}
         named: dict[str, Any] = {}
         for role, run in runs.items():
@@ -1013,10 +1012,10 @@ class AsyncClient:
                 named[role] = {"name": os.path.basename(run)} if isinstance(run, os.PathLike) else {}
         if not given:
             if creates:
-                return await self._create(model, path, {**asked, **named}, None)
-            return await self._post(model, path, {**asked, **named}, again=again)
+                return self._create(model, path, {**asked, **named}, None)
+            return self._post(model, path, {**asked, **named}, again=again)
         lines = ({**line, "run": role} for role, run in given.items() for line in map(as_mapping, list_results(run)))
-        return await self._send_lines(model, path, LinesBody(chain([{**asked, **named}], lines)), creates=creates)
+        return self._send_lines(model, path, LinesBody(chain([{**asked, **named}], lines)), creates=creates)
 
     async def _run(self, body: LinesBody, progress: bool | Progress, key: str | None) -> AsyncRun:
         posted = await see_through(self._send_lines(Batch, "/v1/batches", body, key=key), undo=self.pause_batch)

@@ -333,6 +333,8 @@ async def test_a_bad_item_refuses_the_batch_with_its_place(client: Any) -> None:
     assert await client.batches() == []
     with pytest.raises(TypeError, match="not one string"):
         await client.run([{"context": "やあ", "response": "はい"}])
+    with pytest.raises(TypeError, match=r"an item is a mapping, .* not str"):
+        await client.run({"items": ITEMS})
 
 
 async def test_a_body_that_is_too_long_is_refused_with_its_code(client: Any) -> None:
@@ -515,6 +517,8 @@ async def test_the_client_is_used_as_the_documentation_says(tmp_path: Path) -> N
         assert len(run.to_pandas()) == 30
         report = client.gate(candidate=run, baseline=run.id, rules=[saiten.Rule("overall", max_drop=0.1)])
         assert_type(report.verdict, Literal["pass", "fail", "inconclusive"])
+        given = client.gate(candidate=run.results(), baseline={"results": client.results(run)})
+        assert given.verdict == client.gate(candidate=run, baseline=run).verdict
         assert [one.item for one in client.results(run, limit=2)] == ["i0", "i1"]
         assert_type(client.results(run), Iterator[ResultRow])
         client.close()
