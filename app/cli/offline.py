@@ -207,7 +207,7 @@ def run_job(
         line = bar.add_task(tell("scoring"), total=count_rows(blocks))
 
         def advance() -> None:
-            bar.update(line, completed=tally.known + tally.scored + tally.unread)
+            bar.update(line, completed=tally.known + tally.repeated + tally.scored + tally.unread)
 
         given: dict[str, Any] = {"budget_usd": budget_usd, "give_up_seconds": give_up_seconds, "watch": SilenceTold()}
         try:
@@ -301,6 +301,8 @@ def print_tally(tally: OfflineTally, job: Job, *, as_json: bool) -> None:
             known=tally.known,
         )
     ]
+    if tally.repeated:
+        lines.append(tell("{n:,} rows are there more than once, and count once", n=tally.repeated))
     usage = tally.usage
     lines.append(
         tell(

@@ -335,6 +335,10 @@ class KeyIndex:
             self._sink()
         return True
 
+    def was_known(self, key: int) -> bool:
+        """Whether the key was there at the beginning."""
+        return any(has_key(level, key) for level in self._known)
+
     def _sink(self) -> None:
         """Puts fresh keys into sorted arrays, each at least twice as long as the next: a key is moved a few times."""
         import numpy as np

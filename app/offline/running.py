@@ -27,10 +27,12 @@ MOST_SIGNATURES = 20
 
 @dataclass
 class OfflineTally:
-    """What a run has done. `known` rows were finished before, `unread` ones stand in `faults`, which say file and row
+    """What a run has done. `known` rows were finished before, `repeated` ones are there more than once in what was read
+    and count once, `unread` ones stand in `faults`, which say file and row
     group, as far as it is known how many they are; `failures` counts failed rows by code, and `signatures` results."""
 
     known: int = 0
+    repeated: int = 0
     unread: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -65,6 +67,7 @@ class OfflineTally:
     def merge(self, other: OfflineTally) -> None:
         """Adds what another process has done."""
         self.known += other.known
+        self.repeated += other.repeated
         self.unread += other.unread
         self.statuses += other.statuses
         self.failures += other.failures
@@ -77,6 +80,7 @@ class OfflineTally:
         """The tally as JSON, from which `read_tally` makes it again."""
         return {
             "known": self.known,
+            "repeated": self.repeated,
             "scored": self.scored,
             "unread": self.unread,
             "statuses": dict(self.statuses),
@@ -92,6 +96,7 @@ def read_tally(value: dict[str, Any]) -> OfflineTally:
     """The tally of `OfflineTally.as_json`."""
     return OfflineTally(
         known=value["known"],
+        repeated=value["repeated"],
         unread=value["unread"],
         statuses=Counter(value["statuses"]),
         failures=Counter(value["failures"]),
@@ -129,10 +134,13 @@ def list_new_rows(job: Job, blocks: Iterable[Block], index: KeyIndex, tally: Off
                 else:
                     rows = reading.read(cells.value, cells.where)
                 for row in rows:
-                    if index.add(key_of(row.key)):
+                    number = key_of(row.key)
+                    if index.add(number):
                         yield row
-                    else:
+                    elif index.was_known(number):
                         tally.known += 1
+                    else:
+                        tally.repeated += 1
         except BlockUnreadable as fault:
             tally.note_fault(fault.message, max(0, (block.rows or read) - read))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from saiten.core.errors import (
     AnswerInvalid,
     BatchStopped,
+    InputUnusable,
     PrivateServiceFailed,
     SaitenError,
     ServerMissing,
@@ -35,6 +36,7 @@ __all__ = [
     "BatchStopped",
     "Client",
     "Connection",
+    "InputUnusable",
     "PrivateServiceFailed",
     "Rule",
     "Run",

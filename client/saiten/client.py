@@ -149,8 +149,9 @@ RATING_PAGE = 1000
 
 
 Results = os.PathLike[str] | Iterable[Mapping[str, Any] | ResultRow]
-RunSource = str | HasId | Results
-"""A batch, by itself or by its id; or results, as mappings, as rows, or as the path of a file of NDJSON."""
+RunSource = str | HasId | Results | Mapping[str, Any]
+"""A batch, by itself or by its id; or results, as mappings, as rows, as the path of a file of NDJSON, or as the API
+takes them: `{"results": [RESULT, …], "name": NAME}`."""
 
 
 class AsyncClient:
@@ -530,22 +531,20 @@ class AsyncClient:
         """The difference of two runs, measure by measure. Raises SignatureMismatch."""
         return self._ask_runs(Comparison, "/v1/comparisons", {**options}, baseline=baseline, candidate=candidate)
 
-    async def gate(
+    def gate(
         self,
         *,
         candidate: RunSource,
         baseline: RunSource | None = None,
         rules: Sequence[Rule | Mapping[str, Any]] = (),
         **terms: Unpack[GateTerms],
-    ) -> GateReport:
+    ) -> Coroutine[Any, Any, GateReport]:
         """Whether the candidate may go out. Without rules no aspect may drop. Each run is a batch, results, or the path
         of a file of results, of which the service stores nothing. Raises SignatureMismatch, InputUnusable."""
         asked = {"rules": list(rules), **terms}
         again = not terms.get("check_judge")
         runs = {"candidate": candidate, "baseline": baseline}
-        return await self._ask_runs(
-            GateReport, "/v1/gates", asked, creates=bool(terms.get("keep")), again=again, **runs
-        )
+        return self._ask_runs(GateReport, "/v1/gates", asked, creates=bool(terms.get("keep")), again=again, **runs)
 
     async def get_gate(self, gate: str | HasId) -> GateReport:
         """A kept verdict."""
@@ -607,13 +606,14 @@ class AsyncClient:
         rubric: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Batch:
-        """Makes a run of the service of results that `saiten offline` wrote: a Parquet file, which is sent, or a URL
-        that the service may read. The same results under the same name are one run."""
+        """Makes a run of the service of results that `saiten offline` wrote: one Parquet file, which is sent, or a URL
+        that the service may read. A folder is sent by the command, `saiten adopt FOLDER`. The same results under the
+        same name are one run. Raises InputUnusable."""
         asked = chosen(name=name, rubric=rubric)
         written = os.fspath(source)
         if "://" in written:
             return await self._create(Batch, ADOPT, {"url": written, "metadata": metadata or {}, **asked}, None)
-        body = await asyncio.to_thread(Path(written).read_bytes)
+        body = await asyncio.to_thread(read_results, written)
         query = {**asked, **{f"metadata.{key}": value for key, value in (metadata or {}).items()}}
         answer = await self._connection.request("POST", ADOPT, content=body, params=query, headers=once(PARQUET))
         return read(Batch, read_object(answer))
@@ -988,7 +988,7 @@ class AsyncClient:
             body.close()
         return read(model, read_object(answer))
 
-    async def _ask_runs(
+    def _ask_runs(
         self,
         model: type[M],
         path: str,
@@ -997,22 +997,25 @@ class AsyncClient:
         creates: bool = False,
         again: bool = True,
         **runs: RunSource | None,
-    ) -> M:
-        """The answer on these runs: as JSON where all are batches, else as NDJSON with a line for each result."""
+    ) -> Coroutine[Any, Any, M]:
+        """The answer on these runs: as JSON where all are batches, else as NDJSON with a line for each result. Results
+        are read at once, in the caller's thread: a blocking client may bring them."""
         given: dict[str, Results] = {}
         named: dict[str, Any] = {}
         for role, run in runs.items():
             if run is None or isinstance(run, str | HasId):
                 named[role] = None if run is None else id_of(run)
+            elif isinstance(run, Mapping):
+                named[role], given[role] = split_results(role, run)
             else:
                 given[role] = run
                 named[role] = {"name": os.path.basename(run)} if isinstance(run, os.PathLike) else {}
         if not given:
             if creates:
-                return await self._create(model, path, {**asked, **named}, None)
-            return await self._post(model, path, {**asked, **named}, again=again)
+                return self._create(model, path, {**asked, **named}, None)
+            return self._post(model, path, {**asked, **named}, again=again)
         lines = ({**line, "run": role} for role, run in given.items() for line in map(as_mapping, list_results(run)))
-        return await self._send_lines(model, path, LinesBody(chain([{**asked, **named}], lines)), creates=creates)
+        return self._send_lines(model, path, LinesBody(chain([{**asked, **named}], lines)), creates=creates)
 
     async def _run(self, body: LinesBody, progress: bool | Progress, key: str | None) -> AsyncRun:
         posted = await see_through(self._send_lines(Batch, "/v1/batches", body, key=key), undo=self.pause_batch)
@@ -1103,6 +1106,18 @@ def preference_filter(
     return chosen(pair=pair, round=round_id, run=None if run is None else id_of(run), rater=rater)
 
 
+def read_results(path: str) -> bytes:
+    """The bytes of a file of results. Raises InputUnusable."""
+    try:
+        return Path(path).read_bytes()
+    except IsADirectoryError:
+        raise InputUnusable(
+            f"{path}: is a folder; adopt() takes one Parquet file or a URL, and `saiten adopt` sends folders"
+        ) from None
+    except OSError as error:
+        raise InputUnusable(f"{path}: {error.strerror}") from None
+
+
 def list_results(run: Results) -> Iterable[Any]:
     """The results, or those of a file of NDJSON. Raises InputUnusable."""
     if not isinstance(run, os.PathLike):
@@ -1120,6 +1135,14 @@ def list_results(run: Results) -> Iterable[Any]:
         raise InputUnusable(f"{os.fspath(run)}: {error.strerror}") from None
     except ValueError as error:
         raise InputUnusable(f"{os.fspath(run)}: {error}") from None
+
+
+def split_results(role: str, run: Mapping[str, Any]) -> tuple[dict[str, Any], Results]:
+    """What the API's form of a run says beside its results, and these. Raises InputUnusable."""
+    results = run.get("results")
+    if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
+        raise InputUnusable(f'{role}: must be a batch, results, or {{"results": [RESULT, …]}}')
+    return {name: value for name, value in run.items() if name != "results"}, results
 
 
 def as_mapping(result: Mapping[str, Any] | BaseModel) -> Mapping[str, Any]:

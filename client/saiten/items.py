@@ -34,7 +34,9 @@ def name_speakers(context: Context) -> list[Any]:
 
 
 def prepare(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item as the service takes it. Raises TypeError for a context that is one string."""
+    """The item as the service takes it. Raises TypeError for what is no item, and for a context that is one string."""
+    if not isinstance(item, Mapping):
+        raise TypeError(f"an item is a mapping, with a context and a response or with turns, not {type(item).__name__}")
     context = item.get("context")
     if isinstance(context, str):
         raise TypeError("a context is a list of utterances, oldest first, not one string")

@@ -131,6 +131,13 @@ async def test_every_resource_is_asked(
     rows = await client.results(after)
     given = await client.gate(candidate=rows, baseline=before, rules=[rule], min_coverage=0.5)
     assert (given.verdict, given.id) == (report.verdict, None)
+    plain = [row.model_dump(mode="json", exclude_unset=True) for row in rows]
+    named = await client.gate(candidate={"results": plain, "name": "after"}, baseline=before, rules=[rule])
+    assert named.comparison is not None
+    assert (named.verdict, named.comparison.candidate) == (report.verdict, "after")
+    for unfit in ({}, {"results": "after.ndjson"}, {"results": None}):
+        with pytest.raises(saiten.InputUnusable, match=r"candidate: must be a batch, results, or"):
+            await client.gate(candidate=unfit, baseline=before)
     file = tmp_path / "after.ndjson"
     file.write_text("".join(f"{row.model_dump_json(exclude_unset=True)}\n" for row in rows), encoding="utf-8")
     compared = await client.compare(before, file, **TERMS)
@@ -326,6 +333,8 @@ async def test_a_bad_item_refuses_the_batch_with_its_place(client: Any) -> None:
     assert await client.batches() == []
     with pytest.raises(TypeError, match="not one string"):
         await client.run([{"context": "やあ", "response": "はい"}])
+    with pytest.raises(TypeError, match=r"an item is a mapping, .* not str"):
+        await client.run({"items": ITEMS})
 
 
 async def test_a_body_that_is_too_long_is_refused_with_its_code(client: Any) -> None:
@@ -508,6 +517,8 @@ async def test_the_client_is_used_as_the_documentation_says(tmp_path: Path) -> N
         assert len(run.to_pandas()) == 30
         report = client.gate(candidate=run, baseline=run.id, rules=[saiten.Rule("overall", max_drop=0.1)])
         assert_type(report.verdict, Literal["pass", "fail", "inconclusive"])
+        given = client.gate(candidate=run.results(), baseline={"results": client.results(run)})
+        assert given.verdict == client.gate(candidate=run, baseline=run).verdict
         assert [one.item for one in client.results(run, limit=2)] == ["i0", "i1"]
         assert_type(client.results(run), Iterator[ResultRow])
         client.close()

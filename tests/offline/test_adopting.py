@@ -279,3 +279,7 @@ async def test_both_clients_adopt_a_file_and_what_a_service_may_read(tmp_path: P
         assert (sent.name, sent.metadata, sent.counts.total) == ("night", {"build": "b1"}, 12)
         read = await client.adopt(f"file://{path}", name="night")
         assert read.id == sent.id
+        with pytest.raises(saiten.InputUnusable, match=r"is a folder; .* `saiten adopt` sends folders"):
+            await client.adopt(path.parent)
+        with pytest.raises(saiten.InputUnusable, match="No such file or directory"):
+            await client.adopt(path.parent / "day.parquet")

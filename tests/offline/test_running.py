@@ -140,7 +140,9 @@ def test_equal_rows_count_once(asked: JudgeProcess, tmp_path: Path) -> None:
     rows = [make_conversation(1)] * 3 + [{**make_conversation(1), "id": "other"}]
     write_lines(tmp_path / "a.ndjson", rows)
     tally = run(tmp_path / "a.ndjson", tmp_path / "out")
-    assert (tally.scored, tally.known, asked.stats()["requests"]) == (2, 2, 1)
+    assert (tally.scored, tally.known, tally.repeated, asked.stats()["requests"]) == (2, 0, 2, 1)
+    again = run(tmp_path / "a.ndjson", tmp_path / "out")
+    assert (again.scored, again.known, again.repeated) == (0, 4, 0)
 
 
 def test_a_key_in_two_files_is_read_once(tmp_path: Path) -> None:
@@ -452,6 +454,6 @@ def test_an_index_takes_each_key_once() -> None:
 
 
 def test_a_tally_is_read_again() -> None:
-    tally = OfflineTally(known=3, unread=2)
+    tally = OfflineTally(known=3, repeated=1, unread=2)
     tally.statuses["scored"] += 4
     assert read_tally(json.loads(json.dumps(tally.as_json()))) == tally
