@@ -71,6 +71,14 @@ def test_hostile_texts_are_shown_as_text(workshop: str, runs: dict[str, str], br
             assert seen.complaints == [], address
 
 
+def test_what_is_long_breaks_on_korean_pages_too(workshop: str, runs: dict[str, str], browser: Browser):
+    with visit(browser, workshop, size=PHONE, locale="ko") as seen:
+        for address in (*PAGES, "/runs/{run}/items/2"):
+            page = seen.goto(address.format(**runs))
+            page.wait_for_function("() => !document.querySelector('.computing')")
+            assert seen.overflow() <= 0, f"{address}: {seen.overflow()} px wider than the window"
+
+
 def test_hostile_texts_are_found_and_typed_in(guest: Visit, runs: dict[str, str]):
     page = guest.goto("/")
     dialogs = watch(guest)

@@ -183,7 +183,7 @@ async def test_what_people_would_say_stands_where_they_rated(client):
     for language, title, count in (
         ("en", "On people's scale", "30 of 40"),
         ("ja", "人の評価を基準に補正した値", "40 件中 30 件"),
-        ("ko", "사람의 평가를 기준으로 보정한 값", "40개 중 30개"),
+        ("ko", "사람의 평가를 기준으로 보정한 값", "40건 중 30건"),
     ):
         section = (await look(client, f"/runs/{batch}", **{"Accept-Language": language})).said.partition(title)[2]
         assert count in section

@@ -78,8 +78,8 @@ async def test_a_kept_verdict_stands_with_its_rules_beside_the_pages_own(client)
     assert second["id"] in page.one("section", aria_labelledby="kept").text
     for language, own, rule in (
         ("en", "Gate by the default rules", "a drop of more than 4 fails"),
-        ("ja", "既定のルールによるゲート", "4を超える低下で不合格"),
-        ("ko", "기본 규칙에 따른 게이트", "4을(를) 넘는 하락이면 불합격"),
+        ("ja", "既定のルールによるゲート", "4 を超える低下で不合格"),
+        ("ko", "기본 규칙에 따른 게이트", "하락이 4보다 크면 불합격"),
     ):
         page = await compare(client, before, after, f"&gate={first['id']}", **{"Accept-Language": language})
         kept = page.one("section", aria_labelledby="kept")
