@@ -136,7 +136,8 @@ def test_the_wrong_encoding_names_the_line() -> None:
     assert refuse("a.csv", mixed).startswith(
         "a.csv: line 5003: is not utf-8 as the lines before it; name its encoding with"
     )
-    assert refuse("a.csv", content.encode("cp932"), input_encoding="utf-8").startswith("a.csv: line 1: is not utf-8")
+    wrong = refuse("a.csv", content.encode("cp932"), input_encoding="utf-8")
+    assert wrong.startswith("a.csv: line 1: is not utf-8; name its encoding with")
     assert "not an encoding" in refuse("a.csv", content, input_encoding="klingon")
     assert "not an encoding" in refuse("a.csv", content, input_encoding="base64")
 

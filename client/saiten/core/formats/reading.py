@@ -191,14 +191,11 @@ def read_lines(file: IO[bytes], name: str, codec: str) -> Lines:
             yield line
     except UnicodeError:
         place = find_broken(file, codec) or number + 1
+        told = {"name": name, "place": place, "codec": codec.removesuffix("-sig"), "hint": tell(HINT)}
+        if place == 1:
+            raise UnreadableInput(tell("{name}: line {place}: is not {codec}; {hint}", **told)) from None
         raise UnreadableInput(
-            tell(
-                "{name}: line {place}: is not {codec} as the lines before it; {hint}",
-                name=name,
-                place=place,
-                codec=codec,
-                hint=tell(HINT),
-            )
+            tell("{name}: line {place}: is not {codec} as the lines before it; {hint}", **told)
         ) from None
     finally:
         if not file.closed:
