@@ -355,3 +355,15 @@ async def test_what_is_in_hand_when_a_round_closes_may_be_rated(client):
     assert (await save(client, second)).status_code == 303
     assert "in hand" not in await show(client, address)
     assert len(await kept(client)) == 2
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [("en", "or one conversation, in an order"), ("ja", "または対話 1 件だけ"), ("ko", "또는 대화 하나만")],
+)
+async def test_a_round_of_conversations_does_not_promise_a_response(
+    client: httpx.AsyncClient, language: str, said: str
+) -> None:
+    address = await start(client, items(1))
+    shown = await client.get(address, headers={"Accept-Language": language})
+    assert said in shown.text

@@ -225,7 +225,7 @@ async def check_pages(client: httpx.AsyncClient, ids: list[str]) -> None:
         page = await read_page(client, path, more)
         assert re.search(expected, page, re.DOTALL), (path, more)
     for language, name in (
-        ("ja", "問題のある発話（システム発話 100 あたり）"),
+        ("ja", "問題のある発話（システムの 100 発話あたり）"),
         ("ko", "문제 있는 발화(시스템 발화 100개당)"),
     ):
         assert name in await read_page(client, f"/runs/{ids[0]}/trend", {}, language)
