@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Protocol
 
+from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrelationRequest
 from saiten_server.core.batch import Batch, BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, SaitenError, UnknownRubric
@@ -216,7 +217,9 @@ def key_in(signature: str) -> JudgeKey:
 
 
 def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -> Validation | None:
-    """What a correlation says of the judge; None where no aspect has a correlation, or where ratings are simulated."""
+    """What a correlation says of the judge; None where no aspect was compared, or where ratings are simulated. Where
+    people tell items apart and the judge gives all of them one score there is no correlation, and that it follows them
+    is not shown."""
     if report.ratings_used is not None and report.ratings_used.simulated:
         return None
     aspects = {
@@ -229,7 +232,9 @@ def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -
             ceiling_spearman=within.agreement,
         )
         for name, found in report.aspects.items()
-        if (within := found.within_systems) is not None and found.spearman is not None and not name.endswith(".blended")
+        if (within := found.within_systems) is not None
+        and (found.spearman is not None or found.undefined.get("spearman") == Message("scores-equal"))
+        and not name.endswith(".blended")
     }
     if not aspects:
         return None

@@ -342,3 +342,22 @@ def test_a_gates_report_says_the_state_beside_each_aspect() -> None:
     assert "people's ratings" not in write_markdown(plain)
     weak = write_markdown(attach_states(plain, states | {"warmth": "follows"})).replace("\\", "")
     assert "(judge shown to follow people's ratings here, perhaps only weakly)" in weak
+
+
+def test_of_a_judge_that_gives_all_the_same_nothing_is_shown_where_people_tell_items_apart() -> None:
+    """Else the aspects that it does follow people in would make it validated as a whole."""
+    observations = observe(
+        {
+            "item": str(number),
+            "rater": rater,
+            "ratings": {"warmth": number % 5, "clarity": number % 4},
+            "scores": {"warmth": number % 5, "clarity": 5},
+        }
+        for number in range(60)
+        for rater in ("r1", "r2")
+    )
+    found = validation_of(correlate_scores(observations), "ba_1", AT)
+    badge = describe_reliability(found)
+    assert (badge.aspects["warmth"].state, badge.aspects["clarity"].state) == ("validated", "not-shown")
+    assert badge.aspects["clarity"].n == 60
+    assert badge.validated is False
