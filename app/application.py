@@ -71,6 +71,7 @@ def create_application(settings: Settings) -> FastAPI:
         version=__version__,
         description=DESCRIPTION,
         lifespan=partial(open_while_serving, settings, tracing),
+        openapi_url=None,  # FastAPI would make the document on the event loop, which takes seconds
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
@@ -103,6 +104,7 @@ def create_application(settings: Settings) -> FastAPI:
         host_names=(settings.allowed_hosts or "").split(","),
     )
     application.openapi = lambda: openapi.describe_api(application)  # type: ignore[method-assign]
+    application.add_route("/openapi.json", openapi.ServedDocument(application).answer, include_in_schema=False)
     # Not `include_router`: it builds each route once more for this application, which takes longer than all else at the
     # start, and matches every request twice.
     routes = application.router.routes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +12,7 @@ from saiten.core.messages import Message
 from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest
 from saiten_server.core.rubric import split_name
 from saiten_server.core.validation import clip, suggest_name
-from saiten_server.platform.sql.sizes import ROW_BYTES
+from saiten_server.platform.sql.sizes import ROW_BYTES, count_bytes
 from saiten_server.ratings.reliability import Revalidation
 from saiten_server.ratings.store import RatingStore
 from saiten_server.ratings.values import (
@@ -57,6 +58,15 @@ def check_ratings(
         raise InvalidLines(faults, total, "rating")
 
 
+def measure_ratings(ratings: Sequence[HumanRating]) -> int:
+    """The bytes that they will take. Takes a while: not for an event loop."""
+    size = 0
+    for one in ratings:
+        texts = (one.item, one.system, one.rater, one.comment, json.dumps(one.ratings))
+        size += ROW_BYTES + sum(map(count_bytes, texts))
+    return size
+
+
 def misfits(rating: HumanRating, scales: Bounds) -> Iterator[tuple[str, Message]]:
     """What does not fit: the name, and what is wrong. Values between two levels fit."""
     for name, value in rating.ratings.items():
@@ -86,7 +96,7 @@ class RatingService:
         system's; NotFound as the store does. Badges
         that they concern follow in the background. ProjectFull where the project may not store any more."""
         if self.quota is not None:
-            await self.quota.require_room(project, len(ratings) * ROW_BYTES)
+            await self.quota.require_room(project, await asyncio.to_thread(measure_ratings, ratings))
         named = dict.fromkeys(rating.batch for rating in ratings if rating.batch is not None)
         if len(named) > MOST_BATCHES:
             raise InvalidRequest(Message("ratings-batches-most", count=len(named), maximum=MOST_BATCHES))

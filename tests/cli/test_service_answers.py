@@ -2,6 +2,10 @@
 
 import json
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -91,3 +95,50 @@ def test_an_interrupted_table_shows_what_was_scored(tmp_path: Path) -> None:
             assert process.wait() == 130
     assert shown.count("bot-a") == 3
     assert "saiten: interrupted" in remarks
+
+
+ODD = [
+    b"[]",
+    b"{}",
+    b'{"id": 1, "judge": {"systems": []}}',
+    b'{"id": "pf_1", "judge": "x", "counts": [], "status": {}}',
+]
+
+
+@pytest.mark.parametrize(
+    "command", ["compare-runs ba_1 ba_2", "leaderboard pf_1", "gate --candidate ba_1 --baseline ba_2 --pairwise"]
+)
+@pytest.mark.parametrize("content", ODD)
+def test_an_answer_of_another_shape_is_told_in_a_sentence(tmp_path: Path, command: str, content: bytes) -> None:
+    with told_service(content) as url:
+        done = saiten(*command.split(), "--url", url, folder=tmp_path)
+    assert done.returncode == 3
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("saiten: "), done.stderr
+
+
+@contextmanager
+def told_service(content: bytes) -> Iterator[str]:
+    """A service over HTTP that answers everything so; yields its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers["content-length"] or 0))
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -11,6 +11,11 @@ from saiten_server.core.errors import ProjectFull
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.sizes import COPIES, RESULT_BYTES, ROW_BYTES, add_bytes
+from saiten_server.preferences.human.store import HumanPreferenceStore, measure_preferences
+from saiten_server.preferences.human.values import HumanPreference, KeptOpinion
+from saiten_server.ratings.service import measure_ratings
+from saiten_server.ratings.store import RatingStore
+from saiten_server.ratings.values import HumanRating
 from saiten_server.runs import quota
 from saiten_server.runs.quota import FRESH_SECONDS, StorageQuota, expect_bytes
 from saiten_server.runs.store.batches import BatchStore
@@ -108,3 +113,19 @@ async def test_one_caller_sums_up_while_the_others_go_by_the_last_sum(
 def test_the_statement_that_adds_is_built_once(sqlite_engine: AsyncEngine) -> None:
     built = [db.insert_or_add(sqlite_engine, t.project_bytes, t.project_bytes.c.bytes) for _ in range(2)]
     assert built[0] is built[1]
+
+
+async def test_what_people_said_takes_no_more_than_was_asked_for(sqlite_engine: AsyncEngine) -> None:
+    given = {"context": ["長" * 1000], "first": {"response": "海" * 500, "id": "波"}, "second": {"response": "はい"}}
+    said = [
+        HumanPreference.model_validate({**given, "rater": f"甲{number}", "preference": "first", "reason": "詳" * 90})
+        for number in range(5)
+    ]
+    await HumanPreferenceStore(sqlite_engine).keep("a", [KeptOpinion(one) for one in said], NOW)
+    assert await StorageQuota(sqlite_engine, None).used("a") == measure_preferences(said)
+    rated = [
+        HumanRating(item=f"品{number}", rater="甲", ratings={"overall": 4.0, "warmth": 1.0}, comment="硬" * 600)
+        for number in range(5)
+    ]
+    await RatingStore(sqlite_engine).keep("b", rated, NOW)
+    assert await StorageQuota(sqlite_engine, None).used("b") == measure_ratings(rated)

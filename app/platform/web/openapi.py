@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field, WithJsonSchema
@@ -296,3 +297,21 @@ def describe_api(application: FastAPI) -> dict[str, Any]:
         leave_out_unused(document)
         application.openapi_schema = document
     return application.openapi_schema
+
+
+class ServedDocument:
+    """Answers with the OpenAPI document, which is made in a thread, once."""
+
+    def __init__(self, application: FastAPI) -> None:
+        self._application = application
+        self._making = asyncio.Lock()
+        self._written: bytes | None = None
+
+    async def answer(self, _: Request) -> Response:
+        async with self._making:
+            if self._written is None:
+                self._written = await asyncio.to_thread(self._write)
+        return Response(self._written, media_type="application/json")
+
+    def _write(self) -> bytes:
+        return json.dumps(self._application.openapi(), ensure_ascii=False, separators=(",", ":")).encode()

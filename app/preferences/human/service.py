@@ -13,8 +13,7 @@ from saiten_server.core.errors import MOST_FAULTS, InvalidLines
 from saiten_server.core.evaluation import Choice
 from saiten_server.platform.capability import Ground
 from saiten_server.platform.sql import engine as db
-from saiten_server.platform.sql.sizes import ROW_BYTES
-from saiten_server.preferences.human.store import HumanPreferenceStore
+from saiten_server.preferences.human.store import HumanPreferenceStore, measure_preferences
 from saiten_server.preferences.human.values import (
     ORDERS,
     HumanPreference,
@@ -47,8 +46,7 @@ class HumanPreferences:
     ) -> PreferencesAdded:
         """Takes preferences in, all or none. A later one of a rater and a pair replaces the earlier. Raises
         InvalidLines, numbered from 1, where one names a pair that the project does not have."""
-        texts = await asyncio.to_thread(lambda: sum(len(one.model_dump_json()) for one in given if one.pair is None))
-        await self.quota.require_room(project, len(given) * ROW_BYTES + texts)
+        await self.quota.require_room(project, await asyncio.to_thread(measure_preferences, given))
         pairs = await self.store.find_pairs(project, {one.pair for one in given if one.pair is not None})
         absent = [
             (number, Message("pair-not-found", name=one.pair))

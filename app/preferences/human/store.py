@@ -20,10 +20,18 @@ from saiten_server.core.model import digest
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import take_turn
-from saiten_server.platform.sql.sizes import PREFERENCE_SIZE, add_bytes, fetch_page, remove_sized
+from saiten_server.platform.sql.sizes import (
+    PREFERENCE_SIZE,
+    ROW_BYTES,
+    add_bytes,
+    count_bytes,
+    fetch_page,
+    remove_sized,
+)
 from saiten_server.platform.sql.tables import can_store, equals, evaluations
 from saiten_server.preferences.human.values import (
     ORDERS,
+    HumanPreference,
     KeptOpinion,
     NamedPair,
     PreferenceFilter,
@@ -250,7 +258,7 @@ def write_row(project: str, opinion: KeptOpinion, now: datetime, shown_at: datet
         "pair": given.pair,
         "item": given.context_key if named is None else named.item,
         "dialogue": given.dialogue if named is None else named.dialogue,
-        "context": None if given.context is None else json.dumps([said.model_dump() for said in given.context]),
+        "context": write_context(given),
     }
     systems = named.systems if named is not None else (first and first.id, second and second.id)
     places = (named.first, named.second) if named is not None else (None, None)
@@ -262,6 +270,22 @@ def write_row(project: str, opinion: KeptOpinion, now: datetime, shown_at: datet
         row[f"{name}_system"] = system
         row[name] = None if side is None else write_side(side)
     return row
+
+
+def measure_preferences(given: Sequence[HumanPreference]) -> int:
+    """The bytes that they will take. Takes a while: not for an event loop."""
+    size = 0
+    for one in given:
+        sides = [write_side(side) for side in (one.first, one.second) if side is not None]
+        texts = [one.rater, one.reason, one.dialogue, write_context(one), *sides]
+        texts += [side.id for side in (one.first, one.second) if side is not None]
+        size += ROW_BYTES + sum(map(count_bytes, texts))
+    return size
+
+
+def write_context(given: HumanPreference) -> str | None:
+    """The context as JSON; None without one."""
+    return None if given.context is None else json.dumps([said.model_dump() for said in given.context])
 
 
 def write_side(side: Side) -> str:

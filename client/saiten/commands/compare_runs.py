@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import aclosing
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -17,7 +18,7 @@ from saiten.commands.output import TerminalTable, bounds, console, figure, make_
 from saiten.commands.runs import Progress
 from saiten.commands.service import LEXICAL, URL, open_service
 from saiten.connection import JSON, Connection, Object, once
-from saiten.core.errors import BatchStopped, ServiceRefused
+from saiten.core.errors import AnswerInvalid, BatchStopped, ServiceRefused
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.following import Follower
@@ -102,10 +103,19 @@ async def run_comparison(body: Object, url: str | None, progress: Progress, *, e
         if estimate:
             return await post(service, f"{PREFERENCE_RUNS_PATH}/estimates", body, {"Content-Type": JSON})
         accepted = await post(service, PREFERENCE_RUNS_PATH, body, once(JSON, None))
+        run_id = read_id(accepted)
         if not waits:
             return accepted
-        await follow(service, str(accepted["id"]), progress)
-        return read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{accepted['id']}/summary"))
+        await follow(service, run_id, progress)
+        return read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{quote(run_id)}/summary"))
+
+
+def read_id(accepted: Object) -> str:
+    """The id of what the service accepted. Raises AnswerInvalid where it names none."""
+    found = accepted.get("id")
+    if not isinstance(found, str):
+        raise AnswerInvalid(tell("the service's answer has no {name}; is it of this client's version?", name="id"))
+    return found
 
 
 async def post(service: Connection, path: str, body: Object, headers: dict[str, str]) -> Object:

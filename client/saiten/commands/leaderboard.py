@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import click
 
+from saiten.answers import Leaderboard
 from saiten.commands.rankings import SOURCE_NAMES, print_ranking
 from saiten.commands.service import URL, send
 from saiten.core.errors import SaitenError
@@ -16,6 +17,7 @@ from saiten.core.figures import DASH, write_figure
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.ranking_table import write_ranking
+from saiten.reading import read
 
 LEADERBOARDS_PATH = "/v1/leaderboards"
 
@@ -48,10 +50,11 @@ def command(
         )
     if as_json:
         return
+    board = read(Leaderboard, found).model_dump(mode="json")
     if markdown:
-        click.echo(write_ranking(found[sources[0]], tell), nl=False)
+        click.echo(write_ranking(board[sources[0]], tell), nl=False)
         return
-    print_leaderboard(found, sources)
+    print_leaderboard(board, sources)
 
 
 def print_leaderboard(found: dict[str, Any], sources: list[str]) -> None:

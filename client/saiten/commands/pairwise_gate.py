@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import click
 
-from saiten.commands.compare_runs import PREFERENCE_RUNS_PATH, post
+from saiten.answers import PreferenceRun, Ranking
+from saiten.commands.compare_runs import PREFERENCE_RUNS_PATH, post, read_id
 from saiten.commands.files import InvalidItems
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import GATE_VERDICTS, LEXICAL_NOTE, escape, names_lexical
@@ -27,6 +29,7 @@ from saiten.core.errors import JudgeUnfit
 from saiten.core.figures import write_figure
 from saiten.core.language import tell
 from saiten.core.wording import read_signature
+from saiten.reading import read
 from saiten.waiting import read_object
 
 RANKING = "/v1/analyses/ranking"
@@ -125,14 +128,15 @@ async def begin_run(service: Connection, job: PairwiseJob) -> str:
     asked: dict[str, Any] = {"runs": [job.candidate, job.baseline], "name": job.name, "budget_usd": job.budget_usd}
     asked["path"] = job.path
     body = {key: value for key, value in asked.items() if value is not None}
-    return str((await post(service, PREFERENCE_RUNS_PATH, body, once(JSON, None)))["id"])
+    return read_id(await post(service, PREFERENCE_RUNS_PATH, body, once(JSON, None)))
 
 
 async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool) -> PairwiseVerdict:
     """The verdict as soon as there is one, or that of the ended run. A run of this gate's own is then cancelled."""
     look, due = 0, FIRST_LOOK
     while True:
-        state = read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{run}"))
+        answer = read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{quote(run)}"))
+        state = read(PreferenceRun, answer).model_dump(mode="json")
         counts = state["counts"]
         done, ended = counts["scored"] + counts.get("partial", 0), state["status"] in ENDED | {"paused"}
         level = spend(job.alpha, look + 1, last=ended)
@@ -142,7 +146,7 @@ async def watch(service: Connection, run: str, job: PairwiseJob, *, owned: bool)
             if ended or found.verdict != "inconclusive":
                 early = not ended
                 if early and owned:
-                    await service.request("POST", f"{PREFERENCE_RUNS_PATH}/{run}/cancel", again=False)
+                    await service.request("POST", f"{PREFERENCE_RUNS_PATH}/{quote(run)}/cancel", again=False)
                 return replace(found, stopped_early=early)
         await asyncio.sleep(WAIT_SECONDS)
 
@@ -158,7 +162,8 @@ async def look_at(
     plan = state["pairs"]
     names = dict(zip(plan["runs"], plan["systems"], strict=True))
     candidate, baseline = (names.get(one, one) for one in (job.candidate, job.baseline))
-    found = decide(answer, job, candidate, baseline, look=look, run=run)
+    ranking = read(Ranking, answer).model_dump(mode="json")
+    found = decide(ranking, job, candidate, baseline, look=look, run=run)
     signatures = [state.get("signature") or "", *(state.get("signatures") or ())]
     return replace(found, lexical=any(names_lexical(read_signature(one).get("judge", "")) for one in signatures))
 

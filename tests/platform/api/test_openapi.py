@@ -1,17 +1,20 @@
 """What the OpenAPI document says of all answers."""
 
+import asyncio
 import json
 import re
+import threading
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
 from jsonschema import Draft202012Validator
 
 from saiten_server.application import create_application
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.web.glossary import FIELD_DESCRIPTIONS
-from saiten_server.platform.web.openapi import ARTICLES, complete
+from saiten_server.platform.web.openapi import ARTICLES, ServedDocument, complete
 from saiten_server.platform.web.problems import PROBLEM_CODES
 from tests.support.serving import openapi_document
 
@@ -120,3 +123,19 @@ def test_every_body_has_an_example_that_fits_its_schema() -> None:
 def test_a_problem_knows_every_code() -> None:
     code = openapi_document()["components"]["schemas"]["Problem"]["properties"]["code"]
     assert code["anyOf"] == [{"type": "string", "enum": sorted(PROBLEM_CODES)}, {"type": "string"}]
+
+
+async def test_the_document_is_made_once_and_off_the_event_loop() -> None:
+    made_in = list[int]()
+
+    class Slow(FastAPI):
+        def openapi(self) -> dict[str, Any]:
+            made_in.append(threading.get_ident())
+            return {"openapi": "3.1.0"}
+
+    document = ServedDocument(Slow())
+    request = Request({"type": "http"})
+    answers = await asyncio.gather(*(document.answer(request) for _ in range(5)))
+    assert {bytes(answer.body) for answer in answers} == {b'{"openapi":"3.1.0"}'}
+    assert len(made_in) == 1
+    assert made_in != [threading.get_ident()]
