@@ -33,7 +33,7 @@ from saiten_server.core.reliability import (
     list_all,
     outweighs,
 )
-from saiten_server.core.reports import AnalysisReport, CorrelationReport, RatingsUsed
+from saiten_server.core.reports import AnalysisReport, AspectCorrelation, CorrelationReport, RatingsUsed
 from saiten_server.core.signature import ENGLISH_PIECES, read_signature, sign
 from saiten_server.platform.memory_cache import RecentValues
 from saiten_server.platform.tasks import end_tasks
@@ -233,12 +233,20 @@ def validation_of(report: CorrelationReport, batch: str | None, now: datetime) -
         )
         for name, found in report.aspects.items()
         if (within := found.within_systems) is not None
-        and (found.spearman is not None or found.undefined.get("spearman") == Message("scores-equal"))
+        and (found.spearman is not None or tells_nothing_apart(found))
         and not name.endswith(".blended")
     }
     if not aspects:
         return None
     return Validation(n=max(report.aspects[name].n for name in aspects), batch=batch, at=now, aspects=aspects)
+
+
+def tells_nothing_apart(found: AspectCorrelation) -> bool:
+    """Whether the judge gives all items one score, and people do not: then the differences are not equal."""
+    told = found.undefined
+    return told.get("spearman") == Message("scores-equal") and told.get("bias_interval") != Message(
+        "all-differences-equal"
+    )
 
 
 logger = logging.getLogger("saiten.meta")

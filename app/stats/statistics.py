@@ -41,10 +41,10 @@ RATINGS_EQUAL = Message("ratings-equal")
 
 def obstacle(x: Floats, y: Floats, x_equal: Message = SCORES_EQUAL, y_equal: Message = RATINGS_EQUAL) -> Message | None:
     """Why two columns of shape (n,) without NaN have no correlation; None where they have one. `x_equal` and `y_equal`
-    say that all values of a column are equal, of both `y_equal`: what people do not tell apart no judge can."""
+    say that all values of a column are equal."""
     if len(x) < FEWEST_CORRELATED:
         return Message("few-items-have-both", least=FEWEST_CORRELATED)
-    for column, equal in ((y, y_equal), (x, x_equal)):
+    for column, equal in ((x, x_equal), (y, y_equal)):
         if column.min() == column.max():
             return equal
     return None
