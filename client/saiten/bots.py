@@ -533,4 +533,10 @@ class LineProcess:
         """Kills it, and all that it started."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        await self.process.wait()
+        # asyncio's `wait` also waits for the end of the output, of which by itself it reads no more than its limit.
+        # What the command started in a group of its own may hold the output open.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BOT_STOP_SECONDS):
+                while self.process.stdout is not None and await self.process.stdout.read(1 << 16):
+                    pass
+                await self.process.wait()

@@ -1,13 +1,17 @@
 """Bots as callers talk to them: a real process, and a real HTTP server."""
 
+import asyncio
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from saiten.bots import BotFailed, BotTurn, BotUnusable, HttpBot, ProcessBot, fill, find_reply
+from saiten.bots import BotFailed, BotTurn, BotUnusable, HttpBot, LineProcess, ProcessBot, fill, find_reply
 from tests.support.bots import HttpSystem, reply_json, write_bot
+from tests.support.waiting import LIMIT_SECONDS
 
 USER, BOT = "お客様", "ボット"
 
@@ -73,6 +77,16 @@ async def test_a_process_answers_and_a_failure_costs_one_item_only(tmp_path: Pat
 async def test_a_process_that_hangs_is_killed_with_its_children(tmp_path: Path, text: str) -> None:
     async with ProcessBot(write_bot(tmp_path), timeout_seconds=0.7) as bot:
         assert await say(bot, text) == "timeout"
+
+
+async def test_a_process_that_writes_more_than_is_read_can_be_killed() -> None:
+    """asyncio stops reading at its limit, and its `wait` waits for the output's end."""
+    process = await LineProcess.start([sys.executable, "-c", "import os\nwhile True: os.write(1, b'x' * 65536)"])
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not getattr(process.process.stdout, "_paused"):  # noqa: B009 - it has no public name
+            await asyncio.sleep(0.01)
+        await process.kill()
+    assert process.process.returncode == -signal.SIGKILL
 
 
 async def test_a_line_too_many_is_not_taken_for_the_next_answer(tmp_path: Path) -> None:
