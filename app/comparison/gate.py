@@ -20,7 +20,6 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betaincinv
 
 from saiten.core.figures import find_digits, write_figure
 from saiten.core.messages import Message, Value
@@ -568,12 +567,10 @@ class Drop:
 
     def bound_unseen(self, times: float = 1.0) -> float | None:
         """The largest mean drop, with 1 − alpha confidence, if `times` as many dialogues were there and no more of them
-        differed than do: the share that may differ (Clopper and Pearson), each by the whole scale. Of none that differs
-        in n it is 1 − alpha^(1/n). None where the scale is not known."""
+        differed than do, each by the whole scale. None where the scale is not known."""
         if self.largest is None or self.effective is None:
             return None
-        differing, clusters = self.measure.differing, times * self.effective
-        share = float(betaincinv(differing + 1, clusters - differing, 1 - self.alpha)) if differing < clusters else 1.0
+        share = resampling.bound_share(self.measure.differing, times * self.effective, self.alpha)
         return max(self.size if times == 1 else 0.0, self.largest * share)
 
     def count_to_exclude(self) -> int:

@@ -15,7 +15,7 @@ from math import ceil, inf
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaincinv, stdtrit
+from scipy.special import stdtrit
 
 from saiten.core.messages import Message, Value
 from saiten_server.comparison.differences import TOO_SKEWED, TOO_WIDE
@@ -37,7 +37,7 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
-from saiten_server.stats.resampling import FEWEST_TEST_CLUSTERS, find_beyond, find_skewed_p, find_unseen_p
+from saiten_server.stats.resampling import FEWEST_TEST_CLUSTERS, bound_share, find_beyond, find_skewed_p, find_unseen_p
 from saiten_server.stats.sequences import (
     Builds,
     Looks,
@@ -299,12 +299,6 @@ def tell_open(builds: Builds, seen: Looks, asked: PlannedRule, drop: SequenceDro
     if float(seen.newest) > (asked.rule.most or 0.0):
         return RuleFinding(word, "fail", Message(f"{word}-not-mended", **figures))
     return lack([Message(f"{word}-not-shown-to-be-mended", **figures)])
-
-
-def bound_share(differing: int, units: float, alpha: float) -> float:
-    """The share of dialogues that may differ where so many of these do, with 1 − alpha confidence (Clopper and
-    Pearson)."""
-    return float(betaincinv(differing + 1, units - differing, 1 - alpha)) if differing < units else 1.0
 
 
 def find_hidden(held: Held, asked: PlannedRule, alpha: float) -> float | None:

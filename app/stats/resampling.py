@@ -41,7 +41,7 @@ from itertools import combinations
 from math import ceil, comb, inf, isfinite, sqrt
 
 import numpy as np
-from scipy.special import gammainccinv, ndtr, stdtr, stdtrit
+from scipy.special import betaincinv, gammainccinv, ndtr, stdtr, stdtrit
 
 from saiten.core.messages import Message
 from saiten_server.stats.observations import Floats, Integers, number_keys
@@ -468,6 +468,12 @@ def find_least_p(flips: int, left: int, right: int | None = None) -> float:
     left, right = min(left, MANY), None if right is None else min(right, MANY)
     ways = 2**left if right is None else comb(left + right, left)
     return min(1.0, 2 / ways if can_list(ways, flips, halved=right is None) else 1 / (flips + 1))
+
+
+def bound_share(differing: int, clusters: float, alpha: float) -> float:
+    """The share of clusters that may differ where so many of these do, with 1 − alpha confidence (Clopper and Pearson).
+    Of none that differs in n it is 1 − alpha^(1/n)."""
+    return float(betaincinv(differing + 1, clusters - differing, 1 - alpha)) if differing < clusters else 1.0
 
 
 def explain_unreachable(level: float) -> Message | None:

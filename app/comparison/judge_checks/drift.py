@@ -50,16 +50,14 @@ def compare_anchors(
 ) -> tuple[dict[str, AspectDrift], PooledDrift]:
     """Every aspect's drift, and that of all together. The first three arguments are by aspect, then by anchor. A judge
     that did not move is found to have moved in at most `alpha` of all checks. `seed` is that of the exchanges."""
-    aspects = list(then)
-    anchors = sorted({anchor for runs in then.values() for anchor in runs})
-    pairs = [pair for anchor in anchors if (pair := pair_runs(then, now, aspects, anchor)) is not None]
+    aspects, pairs = list(then), pair_all(then, now)
     if not pairs:
         return {name: blank(Message("no-shared-anchor")) for name in aspects}, PooledDrift()
     exchange = exchange_runs(pairs, np.random.default_rng(seed), alpha)
     count = len(aspects)
     shift_p, change_p = exchange.raw[:count], exchange.adjusted[count + 1 : -1]
     worth = [is_worth(one, len(pairs)) for one in exchange.changes]
-    sees = could_find(then, now, alpha)
+    sees = find_least_p(pairs) < alpha
     found = {}
     for place, name in enumerate(aspects):
         drift = describe_aspect([(before[place], after[place]) for before, after in pairs], exchange.level)
@@ -90,17 +88,25 @@ def compare_anchors(
 def could_find(then: Mapping[str, Runs], now: Mapping[str, Runs], alpha: float) -> bool:
     """Whether any ratings of now could be found to have moved: of few runs of few anchors there are few ways to
     exchange them, and no p is smaller than that of one draw."""
-    aspects = list(then)
-    anchors = {anchor for runs in then.values() for anchor in runs}
-    pairs = [pair for anchor in anchors if (pair := pair_runs(then, now, aspects, anchor)) is not None]
-    least = 1.0
-    for before, after in pairs:
-        least /= min(MOST_SPLITS, comb(len(before[0]) + len(after[0]), len(after[0])))
-    return max(least, 1 / DRAWS) < alpha
+    return find_least_p(pair_all(then, now)) < alpha
 
 
 AnchorRuns = tuple[list[tuple[int | None, ...]], list[tuple[int | None, ...]]]
 """One anchor: the stored runs by aspect, and those of now."""
+
+
+def pair_all(then: Mapping[str, Runs], now: Mapping[str, Runs]) -> list[AnchorRuns]:
+    """The anchors that have runs of both, in the order of their names."""
+    anchors = sorted({anchor for runs in then.values() for anchor in runs})
+    return [pair for anchor in anchors if (pair := pair_runs(then, now, list(then), anchor)) is not None]
+
+
+def find_least_p(pairs: Sequence[AnchorRuns]) -> float:
+    """The smallest p that there can be, whatever the ratings are."""
+    least = 1.0
+    for before, after in pairs:
+        least /= min(MOST_SPLITS, comb(len(before[0]) + len(after[0]), len(after[0])))
+    return max(least, 1 / DRAWS)
 
 
 def pair_runs(
