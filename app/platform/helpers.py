@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import TypeVar
 
-from saiten_server.core.giving_up import GivenUp
+from saiten_server.core.giving_up import GIVEN_UP, checkpoint
 
 logger = logging.getLogger("saiten.helpers")
 
@@ -161,7 +161,7 @@ MOST_THREADS = 2
 
 Seen = TypeVar("Seen")
 Checkpoint = Callable[[], None]
-"""Long work calls it repeatedly; it raises GivenUp once the caller has been cancelled."""
+"""Long work calls it repeatedly: `giving_up.checkpoint`, or another for work that is not to end."""
 
 
 class InspectionThreads:
@@ -179,12 +179,8 @@ class InspectionThreads:
         or does not begin."""
         given_up = Event()
         done: Future[Seen] = Future()
-
-        def checkpoint() -> None:
-            if given_up.is_set():
-                raise GivenUp
-
         context = contextvars.copy_context()
+        context.run(GIVEN_UP.set, given_up)
         self._start()
         self._jobs.put(lambda: finish_future(done, lambda: context.run(work, checkpoint)))
         try:
