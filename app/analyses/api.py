@@ -8,19 +8,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from saiten.core.messages import Message
-from saiten_server.analyses.requests import REQUESTS, AnalysisRequest, read_ranges
+from saiten_server.analyses.requests import REQUESTS, read_ranges
 from saiten_server.core.dialogue import Limits
 from saiten_server.core.errors import InvalidRequest, NotFound
 from saiten_server.core.reports import AnalysisReport
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type, while_connected
-from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write
+from saiten_server.platform.web.dependencies import Serving, answer_in_language, may_write, read_options
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, reads, refer_to, write_ndjson
 
 router = APIRouter(prefix="/v1/analyses", tags=["analyses"])
 
 CSV = "text/csv"
 OPTION_TYPES = {"alpha": float, "margin": float, "seed": int, "resamples": int, "folds": int}
+IN_BODIES = frozenset({"data", "batch", "batches", "labels", "match", "records"})
+"""What no query says."""
+
 PLAIN_NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?([eE]-?\d{1,3})?", re.ASCII)
 RECORDS = [
     {"system": "bot-a", "item": "sea-1", "rater": "r1", "ratings": {"naturalness": 3, "overall": 4}},
@@ -73,23 +76,11 @@ async def run_analysis(
         # Of batches it may become a badge, which is kept.
         report = await (analysing if asked.batch_ids else while_connected(request, analysing))
     else:
-        asked = validate(model, read_query(request, model), limits)
+        known = model.model_fields.keys() - IN_BODIES
+        asked = validate(model, read_options(request, known, read_option), limits)
         analysing = container.comparison.analyse_text(asked, body, csv=media_type == CSV)
         report = await while_connected(request, analysing)
     return await answer_in_language(request, container, report)
-
-
-def read_query(request: Request, model: type[AnalysisRequest]) -> dict[str, Any]:
-    """The options in the query as JSON values. Raises InvalidRequest for an unknown or repeated option."""
-    found: dict[str, Any] = {}
-    for name, text in request.query_params.multi_items():
-        where = f"/query/{name[:64]}"
-        if name not in model.model_fields or name in {"data", "batch", "batches", "labels", "match", "records"}:
-            raise InvalidDocument([(where, Message("option-unknown"))])
-        if name in found:
-            raise InvalidDocument([(where, Message("given-twice"))])
-        found[name] = read_option(name, text, where)
-    return found
 
 
 def read_option(name: str, text: str, where: str) -> Any:

@@ -7,13 +7,15 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from saiten_server.core.batch import Batch
 from saiten_server.core.dialogue import Limits
+from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.offline.service import UPLOAD, AdoptionService, AdoptRequest
 from saiten_server.platform.web.body import JSON, Upload, decode_as, receive, require_media_type, while_connected
@@ -82,12 +84,14 @@ async def adopt_run(
             address = service.find_place(asked.url, request.state.project)
         else:
             given = {"url": UPLOAD, "name": name, "rubric": rubric, "metadata": read_metadata_query(request)}
-            asked = validate_query(given, limits)
+            with pointing_at_upload():
+                asked = validate(AdoptRequest, given, limits)
             address = "upload.parquet"
             request.state.body = await keep_upload(request, os.path.join(folder, address))
 
         async def make() -> Response:
-            found = await while_connected(request, service.adopt(request.state.project, address, asked, folder))
+            with pointing_at_upload() if asked.url == UPLOAD else nullcontext():
+                found = await while_connected(request, service.adopt(request.state.project, address, asked, folder))
             if found.new:
                 rows = found.batch.counts.total
                 await note(request, container, "run.adopted", found.batch.id, rows=rows, url=asked.url[:200])
@@ -98,14 +102,22 @@ async def adopt_run(
         return response
 
 
-def validate_query(given: Mapping[str, Any], limits: Limits) -> AdoptRequest:
-    """What the query says of a file in the body. Raises InvalidDocument, which points at the parameters."""
+@contextmanager
+def pointing_at_upload() -> Iterator[None]:
+    """Errors point at the file, which is the whole body, or at the query, and not at members of a JSON body."""
     try:
-        return validate(AdoptRequest, given, limits)
+        yield
     except InvalidDocument as error:
-        places = [where.replace("/metadata/", "/metadata.", 1) for where, _ in error.faults]
-        faults = [(f"/query{where}", what) for where, (_, what) in zip(places, error.faults, strict=True)]
-        raise InvalidDocument(faults) from None
+        raise InvalidDocument([(point_at_upload(where), what) for where, what in error.faults]) from None
+    except InvalidRequest as error:
+        if error.pointer is not None:
+            error.pointer = point_at_upload(error.pointer)
+        raise
+
+
+def point_at_upload(where: str) -> str:
+    """The place in an upload that says what this member of a JSON body says."""
+    return "" if where == "/url" else f"/query{where.replace('/metadata/', '/metadata.', 1)}"
 
 
 async def keep_upload(request: Request, path: str) -> bytes:

@@ -87,14 +87,6 @@ class AdoptionService:
         the same name are one run, however often they are adopted. Raises InvalidRequest, which names the file and the
         row group or the row, UnknownRubric, ProjectFull, IdempotencyKeyInUse while another request adopts them, and
         StoreError."""
-        try:
-            return await self._adopt(project, address, asked, folder)
-        except InvalidRequest as error:
-            if not is_read_here(asked):
-                error.pointer = {"/url": "", "/rubric": "/query/rubric"}.get(error.pointer or "", error.pointer)
-            raise
-
-    async def _adopt(self, project: str, address: str, asked: AdoptRequest, folder: str | None) -> Adoption:
         async with read_files(address, self.limits.batch_items, folder) as lines:
             opening = await lines.next()
             if opening is None:

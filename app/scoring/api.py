@@ -38,6 +38,7 @@ from saiten_server.platform.web.dependencies import (
     read_cursor,
     read_metadata_query,
     refuse_other_queries,
+    tell_results,
     tell_stored,
     write_cursor,
 )
@@ -163,8 +164,7 @@ async def list_evaluations(
     marked = [await container.ratings.reliabilities.mark(project, one) for one in found]
     page = EvaluationPage.model_construct(items=marked, next=None if place is None else write_cursor(*place))
     headers = {} if page.next is None else link_next(request, cursor=page.next)
-    spoken = {LANGUAGE: language_of(request)}
-    answer = await asyncio.to_thread(lambda: tell_stored(request, page.model_dump_json(context=spoken)))
+    answer = await asyncio.to_thread(tell_results, request, page)
     answer.headers.update(headers)
     return answer
 
@@ -202,7 +202,7 @@ async def explain_evaluation(
     refuse_other_queries(request, "budget_usd")
     found = await while_connected(request, ask_reasons(request, container, evaluation_id, budget_usd=budget_usd))
     marked = await container.ratings.reliabilities.mark(request.state.project, found)
-    return tell_stored(request, marked.model_dump_json(context={LANGUAGE: language_of(request)}))
+    return tell_results(request, marked)
 
 
 async def write_evaluation(
@@ -219,11 +219,11 @@ async def write_evaluation(
         if untold is not None:
             told = {"texts_missing": str(untold), "messages": {"texts_missing": value_as_json(untold)}}
     evaluation = await container.ratings.reliabilities.mark(request.state.project, record.evaluation)
-    language = language_of(request)
-    spoken = {LANGUAGE: language}
     if not more:
-        return tell_stored(request, evaluation.model_dump_json(context=spoken))
-    return JSONResponse(translate(evaluation.model_dump(mode="json", context=spoken) | told, language) | more)
+        return tell_results(request, evaluation)
+    language = language_of(request)
+    said = evaluation.model_dump(mode="json", context={LANGUAGE: language})
+    return JSONResponse(translate(said | told, language) | more)
 
 
 conversations = APIRouter(prefix="/v1/conversations", tags=["conversations"])

@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -154,6 +154,20 @@ def refuse_other_queries(request: Request, *known: str, beginning: str | None = 
             raise InvalidDocument([(f"/query/{name}", Message("given-twice"))])
 
 
+def read_options(request: Request, known: Collection[str], read: Callable[[str, str, str], Any]) -> dict[str, Any]:
+    """The options of an analysis in the query as JSON values: `read` makes one of a name, a text and the place to name.
+    Raises InvalidDocument for an unknown or repeated option."""
+    found: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        where = f"/query/{name[:64]}"
+        if name not in known:
+            raise InvalidDocument([(where, Message("option-unknown"))])
+        if name in found:
+            raise InvalidDocument([(where, Message("given-twice"))])
+        found[name] = read(name, text, where)
+    return found
+
+
 WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 
@@ -266,6 +280,11 @@ def tell_stored(request: Request, text: str) -> Response:
     if language != DEFAULT_LANGUAGE:
         text = translate_text(text, language)
     return Response(text, 200, {"Content-Language": language, "Vary": "Accept-Language"}, JSON)
+
+
+def tell_results(request: Request, value: BaseModel) -> Response:
+    """Stored results as JSON, with what else has sentences, such as the badge of their judge."""
+    return tell_stored(request, value.model_dump_json(context={LANGUAGE: language_of(request)}))
 
 
 def translate_text(text: str, language: str) -> str:

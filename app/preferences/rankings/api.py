@@ -13,7 +13,12 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.core.model import ID_PATTERN
 from saiten_server.core.validation import InvalidDocument, validate
 from saiten_server.platform.web.body import JSON, NDJSON, decode_as, receive, require_media_type, while_connected
-from saiten_server.platform.web.dependencies import Serving, answer_in_language, refuse_other_queries
+from saiten_server.platform.web.dependencies import (
+    Serving,
+    answer_in_language,
+    read_options,
+    refuse_other_queries,
+)
 from saiten_server.platform.web.openapi import PROBLEMS, STREAM, form, reads, write_ndjson
 from saiten_server.preferences.rankings.service import RankingService, rank_text
 from saiten_server.preferences.rankings.values import Leaderboard, Ranking, RankingRequest
@@ -71,7 +76,7 @@ async def rank_systems(request: Request, container: Serving) -> Response:
         work = await container.find(RankingService).prepare(request.state.project, asked)
         ranking = await while_connected(request, container.comparison.compute(work))
         return await answer_in_language(request, container, ranking)
-    asked = validate(RankingRequest, read_query_options(request), limits)
+    asked = validate(RankingRequest, read_options(request, QUERY_OPTIONS, read_option), limits)
     ranking = await while_connected(
         request, container.comparison.compute(lambda: rank_text(asked, body, csv=media_type == CSV))
     )
@@ -99,16 +104,10 @@ async def show_leaderboard(
     return await answer_in_language(request, container, board)
 
 
-def read_query_options(request: Request) -> dict[str, Any]:
-    """The options in the query as JSON values. Raises InvalidRequest for an unknown or repeated option."""
-    found: dict[str, Any] = {}
-    for name, text in request.query_params.multi_items():
-        where = f"/query/{name[:64]}"
-        if name not in QUERY_OPTIONS:
-            raise InvalidDocument([(where, Message("option-unknown"))])
-        if name in found:
-            raise InvalidDocument([(where, Message("given-twice"))])
-        if name in NUMBER_OPTIONS and not PLAIN_NUMBER.fullmatch(text):
-            raise InvalidDocument([(where, Message("must-be-number"))])
-        found[name] = float(text) if name in NUMBER_OPTIONS else text
-    return found
+def read_option(name: str, text: str, where: str) -> Any:
+    """One option of the query as a JSON value. Raises InvalidDocument for a number that is none."""
+    if name not in NUMBER_OPTIONS:
+        return text
+    if not PLAIN_NUMBER.fullmatch(text):
+        raise InvalidDocument([(where, Message("must-be-number"))])
+    return float(text)
