@@ -13,7 +13,19 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, Row, delete, func, insert, literal, literal_column, select, text, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    delete,
+    func,
+    insert,
+    literal,
+    literal_column,
+    select,
+    text,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from saiten.core.messages import Message
@@ -330,12 +342,8 @@ class RatingStore:
         self, project: str, wanted: RatingFilter, *, after: int, limit: int
     ) -> Sequence[tuple[int, StoredRating]]:
         """The wanted ratings with a number greater than `after`, in order of arrival, each with its number."""
-        if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
-            return []
-        query = select(t.human_ratings).where(
-            table.project == project, table.number > after, *rating_conditions(wanted)
-        )
-        rows = await db.fetch(self._engine, query.order_by(table.number).limit(limit))
+        query = select_wanted(project, wanted, after)
+        rows = [] if query is None else await db.fetch(self._engine, query.order_by(table.number).limit(limit))
         return [(row.number, read_stored_rating(row)) for row in rows]
 
     async def page(
@@ -343,13 +351,19 @@ class RatingStore:
     ) -> tuple[Sequence[StoredRating], int | None]:
         """As `list`, but fewer of long ones, and without their numbers; and the number of the last, None where no more
         follow."""
-        if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
+        query = select_wanted(project, wanted, after)
+        if query is None:
             return [], None
-        query = select(t.human_ratings).where(
-            table.project == project, table.number > after, *rating_conditions(wanted)
-        )
         rows, last = await fetch_page(self._engine, query, table.number, RATING_SIZE, limit)
         return await asyncio.to_thread(lambda: [*map(read_stored_rating, rows)]), last
+
+
+def select_wanted(project: str, wanted: RatingFilter, after: int) -> Select[Any] | None:
+    """The rows of the wanted ratings with a number greater than `after`; None where no column can hold what is asked
+    for."""
+    if not can_store(project, *wanted.model_dump(exclude_none=True).values()):
+        return None
+    return select(t.human_ratings).where(table.project == project, table.number > after, *rating_conditions(wanted))
 
 
 @asynccontextmanager

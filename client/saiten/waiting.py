@@ -48,8 +48,9 @@ class WaitingTransport(httpx.AsyncBaseTransport):
         left = MOST_SECONDS
         while True:
             response = await self._inner.handle_async_request(request)
-            if is_limited(response):
-                response = await read_whole(response)
+            if not is_limited(response):
+                return response
+            response = await read_whole(response)
             pause = find_pause(response)
             if pause is None:
                 return response
@@ -72,9 +73,7 @@ def is_limited(response: httpx.Response) -> bool:
 
 
 def find_pause(response: httpx.Response) -> float | None:
-    """Seconds that the service asks to wait, at least one; None where the answer is not a limit that passes."""
-    if not is_limited(response):
-        return None
+    """Seconds that a limit asks to wait, at least one; None for one that does not pass by itself."""
     code = read_object(response).get("code", "")
     # A proxy in front of the service that limits its callers sends no code of Saiten's.
     known = isinstance(code, str) and code in PASSING_CODES
