@@ -15,7 +15,7 @@ from saiten_server.core.model import Finite, Value, listed
 from saiten_server.core.sentences import Sentence, Telling
 
 LEAST_ALPHA = 1e-9
-"""Quantiles are taken at 1 - alpha, which for less is soon 1 in binary: then they are infinite."""
+"""No one decides at less, and from 1e-16 on 1 − alpha is 1 in binary: what is searched for there is never found."""
 
 Alpha = Annotated[Finite, Field(ge=LEAST_ALPHA, lt=0.5)]
 

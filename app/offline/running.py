@@ -28,8 +28,8 @@ MOST_SIGNATURES = 20
 @dataclass
 class OfflineTally:
     """What a run has done. `known` rows were finished before, `repeated` ones are there more than once in what was read
-    and count once, `unread` ones stand in `faults`, which say file and row
-    group, as far as it is known how many they are; `failures` counts failed rows by code, and `signatures` results."""
+    and count once, and `unread` ones stand in `faults`, which say file and row group, as far as it is known how many
+    they are. `failures` counts failed rows by code, and `signatures` results."""
 
     known: int = 0
     repeated: int = 0
