@@ -2,10 +2,9 @@
 
 import json
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from tests.support.command import saiten, started
 from tests.support.held_service import held_service
 from tests.support.records import BODY
+from tests.support.threaded_server import ThreadedServer
 from tests.support.waiting import LIMIT_SECONDS
 
 
@@ -135,10 +135,5 @@ def told_service(content: bytes) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with ThreadedServer(Handler) as server:
+        yield server.url

@@ -4,15 +4,15 @@
 """
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.command import served
+from tests.support.threaded_server import ThreadedServer
 
 EXAMPLES = 5
 LIES = {
@@ -66,13 +66,8 @@ def liar() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with ThreadedServer(Handler) as server:
+        yield server.url
 
 
 def test_a_service_that_does_otherwise_is_found_out(liar: str) -> None:

@@ -83,8 +83,15 @@ async def test_a_sum_holds_for_a_while_and_what_is_let_in_is_added(sqlite_engine
 async def test_without_a_bound_nothing_is_asked_of_the_store(
     sqlite_engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quota, "count_stored", None)
+    asked = list[object]()
+
+    async def count(*given: object) -> int:
+        asked.append(given)
+        return 0
+
+    monkeypatch.setattr(quota, "count_stored", count)
     await StorageQuota(sqlite_engine, None).require_room("team", 10**18)
+    assert asked == []
 
 
 async def test_one_caller_sums_up_while_the_others_go_by_the_last_sum(
