@@ -158,9 +158,25 @@ def test_every_page_has_its_place_in_the_site() -> None:
     listed = [page for section in navigation["sections"] for page in section["pages"]]
     pages = {path.name for path in (ROOT / "docs").glob("*.md") if "." not in path.stem}
     assert sorted(listed) == sorted(pages - {"index.md"})
-    translated = {page for page in pages if (ROOT / "docs" / page).with_suffix(".ja.md").exists()}
+    translated = {
+        page
+        for page in pages
+        if all((ROOT / "docs" / page).with_suffix(f".{code}.md").exists() for code in ("ja", "ko"))
+    }
     assert set(navigation["in_english"]) == set(listed) - translated
     assert all(set(section["title"]) == {"en", "ja", "ko"} for section in navigation["sections"])
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/")])
+def test_a_page_leads_to_its_other_languages(name: str) -> None:
+    stem, *own = Path(name).stem.split(".")
+    others = {"": "English", ".ja": "日本語", ".ko": "한국어"}
+    others.pop(f".{own[0]}" if own else "")
+    leads = [
+        f"[{title}]({stem}{code}.md)" for code, title in others.items() if (ROOT / f"docs/{stem}{code}.md").exists()
+    ]
+    third = (ROOT / name).read_text(encoding="utf-8").splitlines()[2]
+    assert (third if third.startswith("[") else "") == " · ".join(leads)
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if re.search(r"docs/.*\.(ja|ko)\.md", name)])
@@ -176,7 +192,7 @@ def test_a_translation_has_the_commands_and_outputs_of_its_page(name: str) -> No
     assert read_blocks(translation) == read_blocks(original)
     # What is translated is linked in the reader's language.
     suffix = translation.suffixes[0]
-    links = set(re.findall(r"(?<!\[English)\]\(([a-z]+)\.md", translation.read_text(encoding="utf-8")))
+    links = set(re.findall(r"(?<!\[English)\]\(([a-z-]+)\.md", translation.read_text(encoding="utf-8")))
     assert {link for link in links if (ROOT / "docs" / f"{link}{suffix}.md").exists()} == set()
 
 
