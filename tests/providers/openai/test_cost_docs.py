@@ -99,6 +99,22 @@ def test_the_counts_are_the_tokenizers() -> None:
     assert count_all() == COUNTS
 
 
+def test_the_pages_on_judges_have_the_tokens_of_system_messages() -> None:
+    try:
+        _, count = open_tokenizer()
+    except NoTokenizer as error:
+        pytest.skip(str(error))
+    asking = {rubric.id: rubric.calls for rubric in find_rubrics()}
+    counted = [
+        min(count(prefix.system) for prefix, _ in list_questions(way, rubric))
+        for way, rubric in list_ways(find_rubrics())
+        if way.structured and way.examples and not way.explain and way.calls == asking[way.rubric]
+    ]
+    for page in (ROOT / "docs").glob("judges*.md"):
+        table = re.findall(r"^\| `[a-z-]+`[,、][^|]*\|[^|]*\| ([\d,]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert sorted(int(one.replace(",", "")) for one in table) == sorted(counted)
+
+
 def test_counts_are_kept_whole() -> None:
     assert load_counts(dump_counts(COUNTS)) == COUNTS
     assert dump_counts(COUNTS) == FILE.read_text(encoding="utf-8")
