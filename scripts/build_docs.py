@@ -51,14 +51,11 @@ class Stage:
         self._copied: set[str] = set()
 
     def add(self, source: Path, place: str) -> None:
-        """Copies a file to this place, and what it links to."""
+        """Copies a page to this place, and what it links to."""
         if place in self._copied:
             return
         self._copied.add(place)
         (self.folder / place).parent.mkdir(parents=True, exist_ok=True)
-        if source.suffix != ".md":
-            shutil.copyfile(source, self.folder / place)
-            return
         text = LINK.sub(lambda match: self._lead(match, source, place), source.read_text(encoding="utf-8"))
         (self.folder / place).write_text(text, encoding="utf-8")
 
@@ -78,8 +75,10 @@ class Stage:
                 found = Path(found.name.replace(f".{language}.", "."))
         else:
             found = Path("repository") / found
+        if found.suffix != ".md":
+            copy_file(target, STAGE / "en" / found)
         if language == self.language:
-            if language == "en":
+            if language == "en" and found.suffix == ".md":
                 self.add(target, found.as_posix())
             return f"{opening}{relate(found.as_posix(), place)}{closing}"
         top = "" if self.language == "en" else "../"
@@ -151,6 +150,12 @@ class Stage:
         return f"[{', '.join(sections)}]"
 
 
+def copy_file(source: Path, target: Path) -> None:
+    """Files other than pages lie once, at the top, also those that only a translated page links to."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
 def write_entry(title: str, value: str) -> str:
     return f"{{{json.dumps(title, ensure_ascii=False)} = {value}}}"
 
@@ -195,11 +200,12 @@ def main() -> None:
     for folder in (STAGE, SITE):
         shutil.rmtree(folder, ignore_errors=True)
     pages = [page for section in load_navigation()["sections"] for page in section["pages"]]
-    for language in LANGUAGES:
-        stage = Stage(language)
+    stages = [Stage(language) for language in LANGUAGES]
+    for stage in stages:
         for page in ["index.md", *pages]:
-            if source := find_source(page, language):
+            if source := find_source(page, stage.language):
                 stage.add(source, page)
+    for stage in stages:
         stage.build()
     if broken := sorted(find_broken()):
         raise SystemExit("\n".join(["links that lead nowhere:", *broken]))

@@ -153,6 +153,19 @@ def test_links_lead_to_files_and_headings() -> None:
     assert broken == []
 
 
+def test_the_rows_of_a_table_have_the_cells_of_its_head() -> None:
+    """A row without a head above it, or with fewer cells, is shown as text or under the wrong head."""
+    broken = []
+    for name in PAGES:
+        text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+        for table in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+            rows = table.splitlines()
+            cells = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+            if len(rows) < 2 or not re.fullmatch(r"[-| :]+", rows[1]) or len(set(cells)) > 1:
+                broken.append(f"{name}: {rows[0]}")
+    assert broken == []
+
+
 def test_every_page_has_its_place_in_the_site() -> None:
     navigation = yaml.safe_load((ROOT / "docs" / "navigation.yaml").read_text(encoding="utf-8"))
     listed = [page for section in navigation["sections"] for page in section["pages"]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import tokens
-from benchmarks.cost_page import render
+from benchmarks.cost_page import WORDS, render
 from benchmarks.cost_table import (
     ITEMS,
     SHARE,
@@ -245,13 +245,25 @@ def test_a_job_is_the_sum_of_its_questions() -> None:
         price_job(prices, "somebody/else-7", COUNTS, Job(), "fresh")
 
 
-def test_the_page_shows_its_arithmetic() -> None:
+def test_the_tables_of_a_translated_page_have_no_english_words() -> None:
+    endings = [ending for ending in WORDS if ending != ".md"]
+    assert endings
+    for ending in endings:
+        page = render(COUNTS, read_prices(), ending=ending)
+        figures = [line for line in page.splitlines() if re.match(r"\||- `[a-z-]+`, ", line)]
+        assert len(figures) >= 50
+        words = {word for line in figures for word in re.findall(r"[a-z]{3,}", re.sub(r"`[^`]*`", "", line))}
+        assert words == set(), ending
+
+
+@pytest.mark.parametrize("ending", WORDS)
+def test_the_page_shows_its_arithmetic(ending: str) -> None:
     """The sums in words come out as the totals beside them."""
-    page = render(COUNTS, read_prices())
-    sums = re.findall(r"^[- ]+ (?:.*?: )?(.*?) ÷ 1,000,000 = (?:\*\*\$)?([\d.]+)", page, re.MULTILINE)
+    page = render(COUNTS, read_prices(), ending=ending)
+    sums = re.findall(r"([\d,.×+() ]+) ÷ 1,000,000 = (?:\*\*\$)?([\d.]+)", page)
     assert len(sums) == 3
     for written, total in sums:
-        expression = written.replace(",", "").replace("×", "*")
+        expression = written.strip().replace(",", "").replace("×", "*")
         assert re.fullmatch(r"[\d.*+() ]+", expression), expression
         assert eval(expression) / 1e6 == pytest.approx(float(total), rel=5e-3)
     assert float(sums[1][1]) + float(sums[2][1]) == pytest.approx(
