@@ -13,7 +13,7 @@ import arro3.io
 import openpyxl
 import pytest
 
-from saiten.core.formats import ItemReader, parse_map, read_items
+from saiten.core.formats import ItemReader, UnreadableInput, parse_map, read_items
 
 Item = dict[str, Any]
 
@@ -387,6 +387,36 @@ def test_parquet(tmp_path: Path) -> None:
     reader = read_items(tmp_path / "a.parquet")
     assert [said(item.value) for item in reader] == [["q", "r"]] * 600
     assert reader.report.left_out["score", ""] == 600
+
+
+def test_columns_of_parquet_with_one_name() -> None:
+    table = arro3.core.Table.from_arrays(
+        [arro3.core.Array(["q"], type=arro3.core.DataType.string())] * 3, names=["context", "response", "response"]
+    )
+    file = io.BytesIO()
+    arro3.io.write_parquet(table, file)
+    with pytest.raises(UnreadableInput, match="two columns are named 'response'"):
+        list(read_items(file))
+
+
+def test_texts_that_parquet_holds_as_bytes() -> None:
+    table = arro3.core.Table.from_pydict(
+        {
+            name: arro3.core.Array([text.encode()], type=arro3.core.DataType.binary())
+            for name, text in (("context", "やあ"), ("response", "はい"))
+        }
+    )
+    file = io.BytesIO()
+    arro3.io.write_parquet(table, file)
+    assert [said(item.value) for item in read_items(file)] == [["やあ", "はい"]]
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_a_row_with_more_cells_than_headings(separator: str) -> None:
+    rows = ["id,質問,回答", "1,q,r,,", "2,Hello, world,r"]
+    text = "\n".join(rows).replace(",", separator)
+    with pytest.raises(UnreadableInput, match="line 3: has 4 cells below 3 headings"):
+        read("a.csv", text)
 
 
 def test_mapped_columns() -> None:
