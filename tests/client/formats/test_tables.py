@@ -419,6 +419,20 @@ def test_a_row_with_more_cells_than_headings(separator: str) -> None:
         read("a.csv", text)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "発話1,発話2,発話3,応答\nあ,,う,え\n"),
+        ("a.jsonl", json.dumps({"context": ["あ", "", "う"], "response": "え"})),
+        ("a.jsonl", json.dumps({"context": [None, "あ", None, "う", None], "response": "え"})),
+    ],
+)
+def test_a_turn_without_a_text_counts_between_others(name: str, content: str) -> None:
+    items, _ = read(name, content)
+    assert items[0]["context"] == [{"speaker": "user", "text": "あ"}, {"speaker": "user", "text": "う"}]
+    assert items[0]["response"] == "え"
+
+
 def test_mapped_columns() -> None:
     mapping = parse_map(["response=出力文,context=ログ", "metadata.annotator=担当"])
     items, reader = read(
