@@ -120,7 +120,7 @@ def decode_json(body: bytes, signal: Signal, limits: WireLimits) -> Decoded:
     except StrictJSONError as error:
         raise BodyDamaged(error.message) from None
     outer, middle, inner = SCOPED[signal]
-    # An empty object is an empty request; one of other fields alone was meant for another address, or spelled otherwise.
+    # An empty object is an empty request. One of other fields alone is for another address, or is spelled otherwise.
     if not isinstance(document, dict) or not isinstance(document.get(outer, None if document else []), list):
         raise BodyDamaged(Message("traces-json-shape", name=outer))
     found, seen = Decoded(), 0
