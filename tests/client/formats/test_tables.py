@@ -352,6 +352,22 @@ def test_logs_that_repeat_the_response() -> None:
     assert said(items[0]) == ["q", "r"]
 
 
+def test_a_response_that_echoes_the_user() -> None:
+    said_before = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "r"}]
+    record = {"messages": [*said_before, {"role": "user", "content": "ありがとう"}], "response": "ありがとう"}
+    items, _ = read("a.json", json.dumps([record]))
+    assert said(items[0]) == ["q", "r", "ありがとう", "ありがとう"]
+
+
+def test_results_are_items_again_under_the_ids_of_their_items() -> None:
+    item = {"context": [{"speaker": "A", "text": "q"}], "response": "r", "metadata": {"system": "s"}, "dialogue": "d"}
+    result = {"id": "ev_1", "status": "scored", "rubric": {"id": "ja-dialogue"}, "judge": {}, "path": "source", **item}
+    named, unnamed = {**result, "item": "007", "ids_given": True}, {**result, "item": "0", "ids_given": False}
+    items, reader = read("a.ndjson", f"{json.dumps(named)}\n{json.dumps(unnamed)}\n")
+    assert items == [{"id": "007", **item}, item]
+    assert reader.report.renamed == {"item": ["id"]}
+
+
 def test_numbers_dates_and_errors_in_cells() -> None:
     rows: list[list[Any]] = [
         ["質問", "回答", "正解"],

@@ -123,7 +123,7 @@ def make_item(
     missing = response is None and record.answered
     if missing and not context:
         raise Skipped(tell(NO_RESPONSE))
-    if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
+    if isinstance(response, str) and len(context) > 1 and context[-1].text == response and not is_users(context[-1]):
         context = context[:-1]  # logs repeat the response as the last message
     if not context:
         raise Skipped(tell(NO_CONTEXT))
@@ -138,6 +138,11 @@ def make_item(
     if missing:
         raise Skipped(tell(NO_RESPONSE), unanswered=item)
     return item
+
+
+def is_users(spoken: Spoken) -> bool:
+    """Whether an utterance is known to be the user's, whom a response may echo."""
+    return normalize(spoken.speaker or "") in USERS
 
 
 def take_name(record: Record, fields: Mapping[str, str], target: str, item: dict[str, Any]) -> None:
