@@ -14,6 +14,7 @@ import openpyxl
 import pytest
 
 from saiten.core.formats import ItemReader, UnreadableInput, parse_map, read_items
+from saiten.core.formats.reading import UNSAVED
 
 Item = dict[str, Any]
 
@@ -383,6 +384,34 @@ def test_numbers_dates_and_errors_in_cells() -> None:
         ["割合は？", "0.5", "true"],
     ]
     assert reader.report.skipped == [("a.xlsx: sheet s, row 5", "has no response")]
+
+
+def test_a_formula_whose_value_was_not_saved() -> None:
+    rows: list[list[Any]] = [["質問", "回答"], ["あ", "い"], ["う", '=A2&"え"']]
+    with pytest.raises(UnreadableInput, match="sheet s, cell B3: the value of its formula was not saved"):
+        read("a.xlsx", workbook(("s", rows)))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '<c r="B3"><f>A2&amp;"え"</f><v>3</v></c>',
+        '<c r="B3" t="str"><f>A2</f><v></v></c>',
+        '<c r="B3"><f t="shared" si="0"/><v>3</v></c>',
+        '<c r="B3"><v></v></c>',
+    ],
+)
+def test_a_formula_whose_value_was_saved(cell: str) -> None:
+    assert UNSAVED.search(cell.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "cell", ['<c r="B3" s="1"><f t="shared" si="0"/></c>', '<x:c r="B3"><x:f>A1</x:f><x:v/></x:c>']
+)
+def test_formulas_without_a_value_are_found_in_all_spellings(cell: str) -> None:
+    found = UNSAVED.search(cell.encode())
+    assert found is not None
+    assert found[1] == b"B3"
 
 
 def test_a_question_merged_beside_two_answers() -> None:

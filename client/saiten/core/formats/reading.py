@@ -429,7 +429,7 @@ def choose_sheet(book: Any, name: str, mapping: GivenMapping) -> Any:
 def read_sheet(sheet: Any, name: str) -> Iterator[PlacedRow]:
     """The rows of a sheet. All cells that are merged in a column have the value, as a question beside two answers; a
     row that holds nothing else is a part of the one above."""
-    merged = find_merged(sheet)
+    merged = find_merged(sheet, name)
     under: dict[int, tuple[int, Any]] = {}
     for number, row in enumerate(read_sheet_rows(sheet, name)):
         if all(cell is None for cell in row):
@@ -488,9 +488,16 @@ def unescape(text: str, where: str) -> str:
         ) from None
 
 
-def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
+UNSAVED = re.compile(
+    rb'<(?:\w+:)?c r="([A-Z]+\d+)"(?![^<>]*t="str")[^<>]*><(?:\w+:)?f\b[^<>]*(?:(?<=/)>|>[^<]*</(?:\w+:)?f>)'
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?</(?:\w+:)?c>"
+)
+"""A cell with a formula and no value, as a program leaves it that does not calculate."""
+
+
+def find_merged(sheet: Any, name: str) -> dict[int, list[tuple[int, int]]]:
     """First row → (column, last row) of the ranges that are merged within a column. openpyxl tells them only with the
-    whole sheet in memory.
+    whole sheet in memory. Raises UnreadableInput for a formula whose value was not saved, which would be read as blank.
     """
     found: dict[int, list[tuple[int, int]]] = {}
     number = 0
@@ -498,6 +505,16 @@ def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
         before = b""
         while (chunk := source.read(1 << 20)) and number < MOST_MERGED:
             text = before + chunk
+            if unsaved := UNSAVED.search(text):
+                raise UnreadableInput(
+                    tell(
+                        "{name}: sheet {title}, cell {cell}: the value of its formula was not saved; open the workbook "
+                        "in a spreadsheet program and save it",
+                        name=name,
+                        title=sheet.title,
+                        cell=unsaved[1].decode(),
+                    )
+                )
             for match in re.finditer(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z]+\d+):([A-Z]+\d+)"', text):
                 top, left = place_of(match[1].decode())
                 bottom, right = place_of(match[2].decode())
