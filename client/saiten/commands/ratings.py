@@ -611,8 +611,8 @@ def give_back(
 ) -> None:
     """Print the ratings, in the order in which they came in.
 
-    In CSV, texts that a spreadsheet would take for formulas stand after an apostrophe, which `import` takes away again.
-    Exit 0: printed; 2: bad usage; 3: could not run.
+    In CSV, texts that a spreadsheet would take for formulas, or that begin or end with white space, stand after an
+    apostrophe, which `import` takes away again. Exit 0: printed; 2: bad usage; 3: could not run.
     """
     wanted = {"batch": batch, "rater": rater, "item": item, "evaluation": evaluation}
     asyncio.run(print_ratings({name: value for name, value in wanted.items() if value is not None}, form, url))
