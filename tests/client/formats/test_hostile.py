@@ -269,7 +269,7 @@ def test_columns_merged_far_below_their_values() -> None:
         for column in "AB":
             book["s"].merged_cells.add(f"{column}2:{column}5000")
 
-    rows = [["質問", "回答"], ["q", "r"], *[[None, None]] * 4998, ["q2", "r2"]]
+    rows: list[list[Any]] = [["質問", "回答"], ["q", "r"], *[[None, None]] * 4998, ["q2", "r2"]]
     items, reader = read("a.xlsx", workbook(("s", rows), change=merge))
     assert [said(item) for item in items] == [["q", "r"], ["q2", "r2"]]
     assert reader.report.rows == 2
