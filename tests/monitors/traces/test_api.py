@@ -134,6 +134,8 @@ BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "many empty spans": (export([]).SerializeToString() + b"\x0a\x02\x12\x00" * 90_000, PROTOBUF, 413),
     "no JSON": (b"{", JSON, 400),
     "a list": (b"[]", JSON, 400),
+    "fields of another request": (b'{"resourceLogs": []}', JSON, 400),
+    "names as protobuf spells them": (b'{"resource_spans": []}', JSON, 400),
     "deep JSON": (b'{"resourceSpans":' + b"[" * 100_000, JSON, 400),
     "many values": (b'{"resourceSpans":[' + b"0," * 1_100_000 + b"0]}", JSON, 413),
     "another type": (b"{}", {"Content-Type": "text/plain"}, 415),
