@@ -145,7 +145,7 @@ class Settings(BaseSettings):
     )
     judge_attempts: int = Field(default=5, ge=1, le=20, description="tries of one judge call")
     judge_malformed_retries: int = Field(
-        default=1,
+        default=2,
         ge=0,
         le=10,
         description="how often the judge is asked again for a reply that does not validly rate every aspect",

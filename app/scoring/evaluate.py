@@ -42,7 +42,7 @@ class ScoringContext:
     now: Callable[[], datetime]
     new_id: Callable[[], str]
     lane: Lane = "interactive"
-    tries: int = 2
+    tries: int = 3
     speech: SpeechChecks = field(default_factory=SpeechChecks)
     window_tokens: int = 100_000
     helpers: Helpers | None = None

@@ -27,10 +27,10 @@ async def score(folder: Path, fake: FakeOpenAI, *arguments: str, **variables: An
 async def test_a_reply_that_rates_nothing_is_shown(tmp_path: Path) -> None:
     async with FakeOpenAI(refuse("seed", then=say(USELESS))) as fake:
         done = await score(tmp_path, fake)
-        assert len(fake.requests) == 3
+        assert len(fake.requests) == 4
     assert done.returncode == 1
     line = next(line for line in done.stderr.splitlines() if line.startswith("item 1: judge-reply-invalid"))
-    assert "rated no aspect (replies: 2; unparseable)" in line
+    assert "rated no aspect (replies: 3; unparseable)" in line
     assert IGNORED in line
     assert "the endpoint refused seed" in line
     assert line.endswith(f"its last reply begins: {USELESS[:120]}…")

@@ -165,7 +165,7 @@ async def test_reasons_are_asked_for_before_the_values(bench: Bench):
 
 
 class TestMalformed:
-    """After a malformed reply the judge is asked again, once by default; what the judge did not validly give stays unrated."""
+    """A malformed reply is asked again, twice by default; what the judge did not validly give stays unrated."""
 
     async def test_the_second_reply_is_taken_where_it_is_better(self, bench: Bench):
         bench.fake.script(say("評価できません。"))
@@ -177,17 +177,17 @@ class TestMalformed:
         assert {**first, "seed": 0} == {**second, "seed": 0}
         assert judgement.usage.judge_calls == 2
 
-    async def test_after_two_it_stays_unrated(self, bench: Bench):
-        bench.fake.script(say("評価できません。"), say("{"))
+    async def test_after_three_it_stays_unrated(self, bench: Bench):
+        bench.fake.script(say("評価できません。"), say(""), say("{}"))
         judgement = await bench.rate()
-        assert len(bench.fake.requests) == 2
+        assert len(bench.fake.requests) == 3
         assert all(value == (None,) for value in ratings_of(judgement).values())
         assert reasons_of(judgement) == {"unparseable"}
-        assert [call.reply for call in judgement.trace] == ["評価できません。", "{"]
+        assert [call.reply for call in judgement.trace] == ["評価できません。", "", "{}"]
         assert bench.cache.entries == {}
 
     async def test_the_reply_that_rates_more_is_kept_whole(self, bench: Bench):
-        bench.fake.script(say('{"naturalness": 1, "coherence": 0, "formality": 0}'), say('{"overall": 2}'))
+        bench.fake.script(say('{"naturalness": 1, "coherence": 0, "formality": 0}'), say('{"overall": 2}'), say(""))
         ratings = ratings_of(await bench.rate())
         assert ratings == {
             "naturalness": (1,),
@@ -198,12 +198,12 @@ class TestMalformed:
         }
 
     async def test_of_equals_the_first_is_kept(self, bench: Bench):
-        bench.fake.script(say('{"naturalness": 1}'), say('{"overall": 2}'))
+        bench.fake.script(say('{"naturalness": 1}'), say('{"overall": 2}'), say('{"overall": 3}'))
         ratings = ratings_of(await bench.rate())
         assert (ratings["naturalness"], ratings["overall"]) == ((1,), (None,))
 
     async def test_only_whole_replies_are_kept_in_the_cache(self, bench: Bench):
-        bench.fake.script(*[say('{"naturalness": 1}')] * 2)
+        bench.fake.script(*[say('{"naturalness": 1}')] * 3)
         await bench.rate()
         assert bench.cache.entries == {}
         assert not (await bench.rate()).cached
@@ -240,7 +240,7 @@ class TestMalformed:
         judgement = await bench.rate()
         assert reasons_of(judgement) == {"unparseable"}
         assert details_of(judgement) == {"the endpoint's answer is no chat completion; check OPENAI_BASE_URL"}
-        assert len(bench.fake.requests) == 2
+        assert len(bench.fake.requests) == 3
 
     @pytest.mark.parametrize(
         ("choice", "reason"),

@@ -119,6 +119,9 @@ samples."""
 CHARACTERS_AT_ONCE = 500_000
 """Characters of the prompts of one task that are in hand at once, each of which is there in several forms."""
 
+PAIR_RETRIES = 1
+"""How often the judge is asked again which of two is better, after a reply that is no verdict."""
+
 DEFAULT_MODEL = "gpt-6-luna"
 GRACE_SECONDS = 1.0
 
@@ -146,7 +149,7 @@ class OpenAIJudge:
     concurrency: int = 8
     flow: FlowControl | None = None
     max_output_tokens: int = 2048
-    malformed_retries: int = 1
+    malformed_retries: int = 2
     extra: Extra = NO_EXTRA
     lenient: bool = False
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -272,7 +275,8 @@ class OpenAIJudge:
         """Asks until a reply rates every aspect, as often as the settings allow, but not again about a dialogue that a
         filter stops. A call is expected to cost as much."""
         answers = [await self._ask(question, task, expected_usd)]
-        while not answers[-1].final and len(answers) <= self.malformed_retries:
+        retries = self.malformed_retries if task.shown is None else min(self.malformed_retries, PAIR_RETRIES)
+        while not answers[-1].final and len(answers) <= retries:
             try:
                 answers.append(await self._ask(replace(question, attempt=len(answers)), task, expected_usd))
             except ProviderBatchUnanswered:

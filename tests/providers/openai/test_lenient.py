@@ -21,7 +21,7 @@ COVERED = f"<think>Hm.</think>\n```json\n{json.dumps(GOOD)}\n```"
 async def test_a_covered_reply_is_read_only_where_that_is_asked_for(setting: bool, asked: bool | None, lenient: bool):
     async with open_bench(say(COVERED), lenient=setting) as bench:
         judgement = await bench.rate(lenient=asked)
-        assert len(bench.fake.requests) == (1 if lenient else 2)
+        assert len(bench.fake.requests) == (1 if lenient else 3)
     pieces = describe_judge(judgement.provenance, JudgeOptions(lenient=asked))
     assert pieces.get("lenient") == ("yes" if lenient else None)
     if lenient:

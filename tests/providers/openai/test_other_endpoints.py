@@ -357,7 +357,7 @@ async def test_options_reach_the_providers_batch():
 
 
 async def test_a_malformed_reply_is_asked_for_again_as_often_as_the_settings_say():
-    async with open_bench(malformed_retries=2) as bench:
+    async with open_bench() as bench:
         bench.fake.script(say("no"), say("no"))
         judgement = await bench.rate()
         assert ratings_of(judgement) == HIGHEST

@@ -119,7 +119,7 @@ async def test_a_reply_that_does_not_answer_it_is_no_verdict(said: object) -> No
 
     async with open_bench(answer) as bench:
         judgement = await bench.rate(screen=True)
-    assert len(judgement.trace) == 2  # asked again, once
+    assert len(judgement.trace) == 3  # asked again, twice
     assert reasons_of(judgement) == {"unparseable"}
 
 

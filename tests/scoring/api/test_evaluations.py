@@ -150,7 +150,7 @@ async def test_a_missing_aspect_is_unrated_and_nothing_stands_in_for_it(
     assert answer["aspects"]["sympathy"]["unrated"]["reason"] == "missing"
     assert answer["aspects"]["sympathy"]["rating"] is answer["aspects"]["sympathy"]["mean"] is None
     assert answer["composites"] == {"ssa": None}
-    assert len(fake.requests) == 2
+    assert len(fake.requests) == 3
 
 
 FAILURES = {
