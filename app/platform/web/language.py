@@ -135,7 +135,7 @@ class LocaleFormats:
         return f"[{write(ends[0], digits)}, {write(ends[1], digits)}]"
 
     def percent(self, share: float | None, digits: int = 0) -> str:
-        """`98 %` of 0.98, as the language puts it; never 100 % of less than all, nor 0 % of something."""
+        """`98%` of 0.98, as the language puts it; never 100% of less than all, nor 0% of something."""
         if share is None:
             return self.NOTHING
         step = 10 ** -(digits + 2)
