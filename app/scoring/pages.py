@@ -454,7 +454,9 @@ def start_draft(rubrics: Sequence[Rubric], language: str, rubric: str, example: 
     """An empty form with the rubric, or with one for readers of the page's language; or one with an example in that
     language and a rubric for it."""
     known = {each.id: each for each in rubrics}
-    chosen = known.get(rubric) or find_usual(rubrics, language) or find_usual(rubrics, "ja") or next(iter(rubrics), None)
+    chosen = (
+        known.get(rubric) or find_usual(rubrics, language) or find_usual(rubrics, "ja") or next(iter(rubrics), None)
+    )
     if example in DIALOGUE_EXAMPLES:
         if chosen is None or chosen.source_language != example:
             chosen = find_usual(rubrics, example) or chosen

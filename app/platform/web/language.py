@@ -322,6 +322,21 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
         "unknown": mark("This judge has not been compared with people on this aspect."),
     },
+    "place": {
+        "judge": mark("Judge"),
+        "verdict": mark("The judge's reply"),
+        "response": mark("Response"),
+        "context": mark("Utterance"),
+        "turns": mark("Utterance"),
+        "speaker": mark("Speaker"),
+        "persona": mark("Persona"),
+        "goal": mark("Goal"),
+        "aspects": mark("Aspect"),
+        "findings": mark("Findings"),
+        "relevance": mark("Similarity"),
+        "translation": mark("Translation"),
+        "record": mark("Scored elsewhere"),
+    },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin"), "ingest": mark("send only")},
 }
 """By kind the domain's own names, which stay as they are in addresses and data."""
