@@ -30,7 +30,8 @@ Value: TypeAlias = "str | int | float | Message | Sequence[Message] | None"
 
 class Message:
     """A sentence: the `id` of its template, and the values that the template names. A value may be a message itself, or
-    several, which `join_messages` puts in a row. It is equal to another of the same id and values; `str` of it is English."""
+    several, which `join_messages` puts in a row. It is equal to another of the same id and values; `str` of it is
+    English."""
 
     __slots__ = ("_said", "id", "values")
 
