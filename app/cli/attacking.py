@@ -41,7 +41,7 @@ SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 MOST_NAMED_CODES = 8  # ids that are named in one line; the JSON report has all
 LEGEND = (
     mark(
-        "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; "
+        "flagged, lift: with 95% intervals; lift: attack less twin, of the scale; "
         "room: the most that it could have been"
     ),
     mark("won, fell: an aspect moved by half of its scale, or up to the bait; denied: only the twin was rated"),
@@ -478,12 +478,12 @@ def show_count(found: Count) -> str:
 
 
 def show_share(found: Count) -> str:
-    """`40 / 60 (67 %, 54 to 77)`."""
+    """`40 / 60 (67%, 54 to 77)`."""
     if found.share is None or found.interval is None:
         return DASH
     low, high = found.interval
     return tell(
-        "{count} / {total} ({share:.0f} %, {low:.0f} to {high:.0f})",
+        "{count} / {total} ({share:.0f}%, {low:.0f} to {high:.0f})",
         count=found.count,
         total=found.of,
         share=100 * found.share,
@@ -493,10 +493,10 @@ def show_share(found: Count) -> str:
 
 
 def show_mean(found: Mean) -> str:
-    """`+12.5 % [+8.0, +17.1]`."""
+    """`+12.5% [+8.0, +17.1]`."""
     if found.mean is None:
         return DASH
-    shown = f"{100 * found.mean:+.1f} %"
+    shown = f"{100 * found.mean:+.1f}%"
     return (
         shown if found.interval is None else f"{shown} [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
     )

@@ -529,7 +529,7 @@ class Drop:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest drop shown with 80 % power at that level; None where the values show no spread, or too much for
+        """The smallest drop shown with 80% power at that level; None where the values show no spread, or too much for
         any drop that the scale allows."""
         reached = self.reached
         if reached is None or not isfinite(reached) or (self.width is not None and reached > self.width):
@@ -912,7 +912,7 @@ class Minimum:
         return 0.0 if self.link is None else reach(self.alpha, self.link[1]) * self.link[0]
 
     def find_needed(self, shortfall: float) -> int:
-        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added. The
+        """How many values show a shortfall of so much with 80% power, by the spread of these with those added. The
         dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
         dialogues and m added, where t' is the quantile for the power."""
         shortfall = max(sqrt(max(0.0, shortfall**2 - self.hidden**2)), LEAST_SIZE)

@@ -155,7 +155,7 @@ ERROR_ROUNDING = 1e-12
 FEWEST_WEIGHTED = 30
 """What the weights of clusters must be worth for the interval of a weighted bias: with fewer, what is rare and weighs
 much is missing too often (in simulation .67 to .94 with 20 to 30 conversations of two strata, of whose differences 10
-and 40 % lie at one end)."""
+and 40% lie at one end)."""
 
 NO_FIGURE = Message("no-figure")
 
@@ -264,7 +264,7 @@ def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, 
 def bias_interval(
     differences: Floats, cluster: Integers, weights: Floats | None = None
 ) -> tuple[float, float] | Message:
-    """The 95 % t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
+    """The 95% t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
 
     Differences of one cluster come together. The variance is that of the ratio of the clusters' sums to their sizes,
     Σ (sum − size · mean)² · k / (k − 1) / n² for k clusters (Cochran 1977, section 9A): with one difference per cluster

@@ -335,7 +335,7 @@ LEAST_DEFINED = 0.95
 
 FEWEST_TO_DRAW_FROM = 8
 """Of fewer clusters the intervals of close correlations are too narrow: of 4 they held a Spearman's ρ of .95 in half of
-300 runs, of 6 in 77 %, of 8 in 90 %."""
+300 runs, of 6 in 77%, of 8 in 90%."""
 
 Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""
@@ -379,10 +379,10 @@ class Groups:
 
 
 def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | Message:
-    """The 95 % interval of a figure's resamples, NaN where it has none; or why there is no interval.
+    """The 95% interval of a figure's resamples, NaN where it has none; or why there is no interval.
 
     The percentiles are expanded for the number of clusters that were drawn: Φ(±√(n / (n − 1)) · t) in place of 2.5 and
-    97.5 %, t being Student's with n − 1 degrees of freedom. Of few items a resample varies too little, by just that
+    97.5%, t being Student's with n − 1 degrees of freedom. Of few items a resample varies too little, by just that
     factor where the figure is a mean of normal values (Hesterberg 2015, section 5.3).
     """
     known = figures[~np.isnan(figures)]

@@ -105,7 +105,7 @@ def test_results_of_score_and_failed_ones_are_runs(tmp_path: Path) -> None:
     thin = gate(tmp_path, "--candidate", "scored.ndjson", "--min-mean", "overall=1")
     assert thin.returncode == INCONCLUSIVE
     assert thin.stdout.startswith("gate: inconclusive (not enough coverage)\n")
-    assert "5 of 6 verdicts of the candidate run (83.33 %)" in thin.stdout
+    assert "5 of 6 verdicts of the candidate run (83.33%)" in thin.stdout
 
 
 def test_too_few_items_are_inconclusive(tmp_path: Path) -> None:

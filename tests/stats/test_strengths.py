@@ -119,7 +119,7 @@ def test_errors_are_those_of_the_cluster_bootstrap(ties, world) -> None:
     for _ in range(400):
         times = np.bincount(rng.integers(0, 80, 80), minlength=80).astype(float)
         drawn.append(estimate_strengths(pairs, ties=ties, weights=times[pairs.cluster]).values)
-    # 400 resamples leave the standard deviation uncertain by 3.5 %; CR2 and the bootstrap differ by about 1 / 80.
+    # 400 resamples leave the standard deviation uncertain by 3.5%; CR2 and the bootstrap differ by about 1 / 80.
     assert found.errors == pytest.approx(np.std(drawn, axis=0), rel=0.14)
     alone = estimate_strengths(replace(pairs, cluster=np.arange(pairs.n)), ties=ties)
     assert np.all(found.errors > 1.1 * alone.errors)  # looks at one prompt are not independent

@@ -300,7 +300,7 @@ def print_collected(found: Collected, target: Path) -> None:
     slow = sorted(said.latency_ms for said in found.said.values())
     if slow:
         middle, late = median(slow), slow[min(len(slow) - 1, int(0.95 * len(slow)))]
-        lines.append(tell("  latency: median {middle:,.0f} ms, 95 % within {late:,.0f} ms", middle=middle, late=late))
+        lines.append(tell("  latency: median {middle:,.0f} ms, 95% within {late:,.0f} ms", middle=middle, late=late))
     if found.failed:
         lines.append(tell("  {count:,} failed: {path}", count=len(found.failed), path=failures_beside(target)))
         for code, times in Counter(failure.code for failure in found.failed.values()).most_common(MOST_TOLD):
