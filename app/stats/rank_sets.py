@@ -269,13 +269,23 @@ def share_preferred(strengths: Sequence[float], tie: float | None, ties: Ties = 
 HALF = 0.5
 
 
-def estimate_share(pairs: ShownPairs, system: int, *, alpha: float = 0.05) -> IntervalEstimate:
-    """The share of looks at two systems in which `system` is preferred, and its interval over clusters; there is at
-    least one look. Where it was shown first in some looks and second in others, either half weighs the same, so that
-    what the order does cancels out. No interval with fewer than FEWEST_CLUSTERS clusters."""
+def score_looks(pairs: ShownPairs, system: int) -> tuple[Floats, Floats]:
+    """What each look at two systems scores for `system`, a tie half, and what it weighs, shapes (n,). Where it was
+    shown first in some looks and second in others, either half weighs the same, so that what the order does cancels
+    out."""
     ahead = pairs.first == system
-    score = np.where(pairs.choice == TIE, HALF, (pairs.choice == FIRST) == ahead)
-    weight = weigh_orders(ahead)
+    return np.where(pairs.choice == TIE, HALF, (pairs.choice == FIRST) == ahead), weigh_orders(ahead)
+
+
+def count_share(pairs: ShownPairs, system: int) -> float:
+    """The share of looks at two systems, of which there is at least one, in which `system` is preferred."""
+    score, weight = score_looks(pairs, system)
+    return float(np.average(score, weights=weight))
+
+
+def estimate_share(pairs: ShownPairs, system: int, *, alpha: float = 0.05) -> IntervalEstimate:
+    """The same with its interval over clusters; none with fewer than FEWEST_CLUSTERS."""
+    score, weight = score_looks(pairs, system)
     sums, counts = add_up(score * weight, pairs.cluster)[0], add_up(weight, pairs.cluster)[0]
     found = estimate_rate(sums, counts, bounds=(0.0, 1.0), alpha=alpha)
     if found.clusters < FEWEST_CLUSTERS:
