@@ -4,8 +4,9 @@ The candidate passes where the whole interval of its share of preferences, a tie
 above, and fails where all of it lies below; else the gate is inconclusive. So it is where less than `min_coverage` of
 the pairs have a preference, or of the larger run's responses are in pairs: those that are missing may be the worst.
 
-While a preference run is judged, the gate looks at it whenever it has grown by half. Look k uses the interval at 1 − 3 alpha / ((k + 2) (k + 3)), and the look at
-the end what is left, which adds up to alpha, so that a gate that stops early is wrong no more often than alpha.
+While a preference run is judged, the gate looks at it whenever it has grown by half. Look k uses the interval at 1 − 3
+alpha / ((k + 2) (k + 3)), and the look at the end what is left, which adds up to alpha, so that a gate that stops early
+is wrong no more often than alpha.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class PairwiseJob:
 @dataclass(frozen=True)
 class PairwiseVerdict:
     """The verdict with the candidate's share of preferences and its interval; `looks` counts looks of the gate, and
-    `code` says what decided. `coverage` says how much was there; None of a file, which does not tell. `lexical` is whether that judge, a baseline, compared."""
+    `code` says what decided. `coverage` says how much was there; None of a file, which does not tell. `lexical` is
+    whether that judge, a baseline, compared."""
 
     verdict: GateVerdict
     share: float | None
