@@ -104,7 +104,7 @@ def combine_groups(pairs: ShownPairs, estimate: Estimate, *, alpha: float, joine
         strengths[members] = found.values
         errors[members], freedom[members] = found.errors, found.freedom
         if known:
-            p[np.ix_(members, members)] = compare_strengths(found)
+            p[np.ix_(members, members)] = np.maximum(compare_strengths(found), bound_p(own))
     if known:
         between_groups(pairs, group, p)
     order = order_systems(beats, group, strengths)
@@ -161,6 +161,20 @@ def compare_strengths(found: Strengths) -> Floats:
     p: Floats = np.where(freedom >= 1, np.maximum(LEAST_P, 2 * stdtr(np.maximum(freedom, 1.0), -statistic)), 1.0)
     np.fill_diagonal(p, 1.0)
     return p
+
+
+def bound_p(pairs: ShownPairs) -> Floats:
+    """The smallest p that there can be of each pair of systems, shape (systems, systems): that of signs, if all of the
+    clusters in which a system won or lost on balance spoke alike. Where most tie, errors by these few tell little."""
+    decided = np.flatnonzero(pairs.choice != TIE)
+    won = np.where(pairs.choice[decided] == FIRST, 1, -1)
+    systems = np.concatenate([pairs.first[decided], pairs.second[decided]])
+    size = len(pairs.systems)
+    places, at = np.unique(np.tile(pairs.cluster[decided], 2) * size + systems, return_inverse=True)
+    balance = np.bincount(at, weights=np.concatenate([won, -won]))
+    clusters = np.bincount(places[balance != 0] % size, minlength=size)
+    least: Floats = np.minimum(1.0, SIGN_WINS * 0.5 ** clusters.astype(np.float64))
+    return np.maximum(least[:, None], least[None, :])
 
 
 def between_groups(pairs: ShownPairs, group: Integers, p: Floats) -> None:

@@ -127,3 +127,19 @@ def test_the_share_of_two_that_mostly_tie_is_not_surer_than_its_few_wins(better:
         found = estimate_share(pairs, 0).interval
         missed += found is not None and not found[0] <= true <= found[1]
     assert missed <= 0.05 * samples
+
+
+def test_of_many_ties_a_few_looks_resolve_nothing() -> None:
+    """s0 beat s2 once, and s2 beat s1 once: by sandwich s0 was better than s1 with a p of next to 0."""
+    items, systems = 60, [(0, 1), (0, 2), (1, 2)]
+    rows = [(a, b, item) for item in range(items) for one in systems for a, b in (one, one[::-1])]
+    first, second, item = np.array(rows).T
+    choice = np.full(len(rows), TIE)
+    for winner, loser, where in ((0, 2, 3), (2, 1, 5)):
+        choice[(first == winner) & (second == loser) & (item == where)] = FIRST
+    sets = rank_systems(make_pairs(3, first, second, choice, item))
+    assert not sets.better.any()
+    assert sets.p.min() == 1
+    known = sets.freedom[~np.isnan(sets.freedom)]
+    assert len(known) == 3
+    assert known.max() < 15
