@@ -194,7 +194,7 @@ class AspectCorrelation(Telling):
     """Scores compared with the rater means of the same items.
 
     The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
-    responses to its items). The interval of the bias uses t over clusters.
+    responses to its items). The interval of the bias is over clusters, as that of a difference of paired runs.
     """
 
     n: N

@@ -1936,7 +1936,7 @@ class AspectCorrelation(Answer):
     Scores compared with the rater means of the same items.
 
     The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
-    responses to its items). The interval of the bias uses t over clusters.
+    responses to its items). The interval of the bias is over clusters, as that of a difference of paired runs.
     """
 
     n: int
@@ -2702,7 +2702,7 @@ class PairPlan(Answer):
     What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
     `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
     every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
-    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    other run has a response, and `failed` ones, which have no result; and how many pairs are none: those whose
     `contexts` differ, and those beyond `budget_calls`.
     """
 
@@ -2728,6 +2728,8 @@ class PairPlan(Answer):
     """different items"""
     calls: int = 0
     """judge calls"""
+    responses: Sequence[int] = ()
+    """how many each run has, `failed` ones too"""
     rounds: Sequence[PairRound] = ()
     """with `active`: what was chosen, round by round"""
     left_out: Mapping[str, int] = {}

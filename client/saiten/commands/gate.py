@@ -295,6 +295,7 @@ def judge_pairs(
         preferences=options["preferences"],
         alpha=0.05 if options["alpha"] is None else options["alpha"],
         max_loss=0.05 if options["max_loss"] is None else options["max_loss"],
+        min_coverage=0.98 if options["min_coverage"] is None else options["min_coverage"],
         budget_usd=options["budget_usd"],
         name=options["name"],
         path=options["path"],
@@ -312,6 +313,8 @@ def judge_pairs(
     else:
         click.echo(printable(tell("gate: {verdict}", verdict=tell(GATE_VERDICTS[found.verdict]))))
         click.echo(printable(f"  {found.reason}"))
+        if found.coverage is not None and found.code != "coverage":
+            click.echo(printable(f"  {found.coverage}"))
         if found.stopped_early:
             click.echo(printable(tell("  stopped early, at look {look}", look=found.looks)))
     raise click.exceptions.Exit(exits.VERDICT_EXITS[found.verdict])
