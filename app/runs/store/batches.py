@@ -45,12 +45,13 @@ from saiten_server.core.rubric import split_name
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
+from saiten_server.platform.sql.erased_calls import note_erased_calls
 from saiten_server.platform.sql.sizes import add_bytes, measure_candidate, octets
 from saiten_server.platform.sql.tables import can_store, equals
 from saiten_server.runs.result import Result
 from saiten_server.runs.store import leases, views
 from saiten_server.runs.store.account import lock_batches, log_completed, log_paused, store_accounts
-from saiten_server.runs.store.erasure import Erasure, note_erased_calls
+from saiten_server.runs.store.erasure import Erasure
 from saiten_server.runs.store.frames import FrameStore, read_page
 from saiten_server.runs.store.rows import (
     ACTIVE,
