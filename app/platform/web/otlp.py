@@ -1,5 +1,5 @@
 """How requests of exporters are refused: OTLP asks for a `google.rpc.Status` in the encoding of the request with every
-4xx and 5xx, whoever refuses."""
+4xx and 5xx."""
 
 from __future__ import annotations
 
