@@ -297,7 +297,7 @@ async def erase_live_conversation(request: Request, container: Serving, live_con
     refuse_other_queries(request)
     if not await container.find(TraceIntake).store.erase(request.state.project, live_conversation_id):
         raise NotFound(Message("live-conversation-not-found", id=live_conversation_id[:64]))
-    await note(request, container, "live_conversation.erased", live_conversation_id)
+    await note(request, container, "live-conversation.erased", live_conversation_id)
     return Response(status_code=204)
 
 
