@@ -158,7 +158,7 @@ class Telemetry:
         self._backlog = gauge("saiten_batch_backlog_items", "Candidates of batches without a result")
         self._oldest = gauge("saiten_batch_backlog_age_seconds", "Age of the oldest unfinished batch")
         self._depth = gauge("saiten_queue_jobs", "Jobs that wait on the queue")
-        self._reached = gauge("saiten_queue_up", "Whether the queue could be asked, 1 or 0")
+        self._reached = gauge("saiten_queue_up", "Whether the queue answers and takes jobs, 1 or 0")
         self._reached.set(1)
         self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
         self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])

@@ -42,6 +42,7 @@ from saiten_server.core.errors import IdempotencyKeyInUse, StoreError
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.redaction import erased_candidate
 from saiten_server.core.rubric import split_name
+from saiten_server.governance.store import find_money
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
@@ -496,6 +497,11 @@ class BatchStore:
             await cache.forget(keys)
             async with db.change(self._engine) as connection:
                 await connection.execute(delete(t.erased_calls).where(t.erased_calls.c.key.in_(keys)))
+
+    async def limits_money(self, api_key: str) -> bool:
+        """Whether the key of this id may cost only so much a day."""
+        async with db.read(self._engine) as connection:
+            return await find_money(connection, api_key, self._usd_per_day, self._clock()) is not None
 
     # Working. `owner` is one worker process; its lease ends unless it is renewed. A batch resumes after a crash when
     # `sweep` queues chunks whose lease has run out, and `claim` leases them to another owner.
