@@ -15,7 +15,7 @@ from rich.text import Text
 
 import saiten
 from saiten.commands.comments import is_comment
-from saiten.commands.files import InvalidItems, name_file, read_bytes
+from saiten.commands.files import InvalidItems, name_file, read_bytes, require_place
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import GATE_VERDICTS, escape
 from saiten.commands.output import TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
@@ -349,12 +349,8 @@ def read_record(record: StoredRecord, item: AttackItem, role: AttackRole, rubric
 
 def require_folder(path: str | None) -> None:
     """Raises InvalidItems for a file that cannot be written, before anything is scored."""
-    if path is None or path == "-":
-        return
-    if not FilePath(path).absolute().parent.is_dir():
-        raise InvalidItems(tell("{path}: there is no such folder", path=path))
-    if FilePath(path).is_dir():
-        raise InvalidItems(tell("{path}: Is a directory", path=path))
+    if path is not None and path != "-":
+        require_place(path)
 
 
 def write_reports(

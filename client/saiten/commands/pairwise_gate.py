@@ -194,9 +194,7 @@ def list_shares(state: Object, summary: Object, systems: set[str]) -> list[Share
     lost = max(0, counts["scored"] + counts["partial"] + counts["failed"] - seen)
     mine = next((one for one in told if one["systems"] == systems), dict.fromkeys(names, 0))
     have = sum(mine[name] for name in names[:-1])
-    shares = [
-        (have, have + mine["missing"] + lost, mark("{have} of {of} judged pairs have a preference ({percent}%)"))
-    ]
+    shares = [(have, have + mine["missing"] + lost, mark("{have} of {of} judged pairs have a preference ({percent}%)"))]
     left_out = plan["left_out"]
     if len(plan["runs"]) == 2 and plan["responses"]:
         paired = sum(plan["responses"]) - left_out.get("alone", 0) - left_out.get("failed", 0)

@@ -401,8 +401,8 @@ async def test_a_gate_by_pairs_does_not_pass_on_the_pairs_that_the_judge_answere
     found = cover(bare, shares, 0.98)
     assert (found.verdict, found.code, found.share) == ("inconclusive", "coverage", 1)
     assert found.reason == (
-        "8 of 10 judged pairs have a preference (80.00 %); 10 of the larger run's 11 responses in pairs (90.91 %); "
-        "at least 98 % of each must be there; " + bare.reason
+        "8 of 10 judged pairs have a preference (80.00%); 10 of the larger run's 11 responses in pairs (90.91%); "
+        "at least 98% of each must be there; " + bare.reason
     )
     assert cover(bare, shares, 0.8).verdict == "pass"
     # Where nothing was judged there is nothing to speak of.
