@@ -14,6 +14,7 @@ from saiten_server.core.batch import BatchOptions
 from saiten_server.core.evaluation import UnratedReason
 from saiten_server.offline.columns import describe_columns
 from saiten_server.platform.telemetry import FlowFigures, Telemetry
+from saiten_server.platform.web.dependencies import ADMIN_REFUSED
 from saiten_server.platform.web.problems import HTTP_STATUSES
 from saiten_server.runs.attempt import PAUSING
 from saiten_server.runs.chunk import DEAD_LETTER, REFUSED_CODE
@@ -61,6 +62,16 @@ def test_the_page_on_batches_names_every_reason_and_metric() -> None:
     assert len(metrics) >= 16
     assert {name for name in reasons if f"`{name}`" not in page} == set()
     assert {name for name in metrics if f"`{name}" not in page} == set()
+
+
+def test_the_page_on_operations_names_every_act_of_the_audit_log() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))
+    noted = re.findall(r'note\([^()"]*"([a-z-]+\.[a-z]+)"', source)
+    acts = {*noted, *re.findall(r'action="([a-z.-]+)"', source), ADMIN_REFUSED}
+    assert len(acts) >= 20
+    for suffix in ("", ".ja"):
+        page = (ROOT / "docs" / f"operations{suffix}.md").read_text(encoding="utf-8")
+        assert {act for act in acts if f"`{act}`" not in page} == set()
 
 
 def test_the_page_on_batches_names_every_column_of_the_csv() -> None:
