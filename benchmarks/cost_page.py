@@ -1,4 +1,5 @@
-"""Writes docs/cost.md: the words of cost_page.md with figures from counted tokens and the shipped prices.
+"""Writes docs/cost.md and its translation: the words of cost_page.md with figures from counted tokens and the shipped
+prices.
 
 With `--check` it says whether the page is up to date. Where the tokenizer is installed (the extra `bench`) tokens are
 counted again and kept in benchmarks/token_counts.json. Without it the kept counts are used as long as they are those of
@@ -7,9 +8,12 @@ the current prompts.
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.cost_table import (
     ITEMS,
@@ -46,12 +50,63 @@ from saiten_server.providers.openai.prices import (
 )
 from saiten_server.providers.ports import PROVIDER_BATCH_SHARE
 
-PAGE = Path(__file__).parents[1] / "docs" / "cost.md"
-WORDS = Path(__file__).parent / "cost_page.md"
-"""The words, with a place for each figure."""
+PAGES: Mapping[str, tuple[Path, Path]] = MappingProxyType(
+    {
+        language: (
+            Path(__file__).parents[1] / "docs" / f"cost{suffix}.md",
+            Path(__file__).parent / f"cost_page{suffix}.md",
+        )
+        for language, suffix in (("en", ""), ("ja", ".ja"))
+    }
+)
+"""By language the page, and its words with a place for each figure."""
+
+JAPANESE: tuple[tuple[str, str], ...] = (
+    (r"(\d+) of (`[a-z-]+`)", r"\2 \1 件"),
+    (r"件, ", "件、"),
+    (r"(\d+) % to (\d+) %", r"\1〜\2 % "),
+    (
+        r"one call an aspect: (\d+) of (\d+), (\S+) tokens at the least",
+        r"観点ごとに 1 回：\2 問中 \1 問、最短 \3 トークン",
+    ),
+    (r"(`[a-z-]+`), (ja|ko|en), ", r"\1（\2）、"),
+    (r"(`[a-z-]+`), (ja|ko|en)", r"\1（\2）"),
+    (r" \((\d+) kept\)", r"（うち保存 \1）"),
+    (r"rubric, asked in", "ルーブリック（言語）"),
+    (r"calls an item", "1 項目の呼び出し"),
+    (r"beginning's share", "先頭部分の割合"),
+    (r"of it examples?", "うち例"),
+    (r"text format", "テキスト形式"),
+    (r"(dialogue|conversation) \(p95\)", "対話（p95）"),
+    (r"one call", "1 回の呼び出し"),
+    (r"six calls", "6 回の呼び出し"),
+    (r", (\d) samples", r"、\1 サンプル"),
+    (r", both paths", "、両方のパス"),
+    (r", unmarked", "、印なし"),
+    (r": live, each prompt written, none found", "：通常、毎回書き込み、見つからない"),
+    (r": live, ", "：通常、"),
+    (r": the provider's batch", "：バッチ API"),
+    (r"provider's batch", "バッチ API"),
+    (r"nothing cached", "キャッシュなし"),
+    (r"beginning cached", "先頭部分がキャッシュにある"),
+    (r"1,000 items", "1,000 項目"),
+    (r"beginning", "先頭部分"),
+    (r"reply", "返答"),
+    (r"calls", "呼び出し"),
+)
+"""Words in tables and lists, longer ones before their parts, and what they are in Japanese."""
 
 
-def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL) -> str:
+def translate(text: object, language: str) -> object:
+    """Words that stand among figures, in the page's language."""
+    if language == "en" or not isinstance(text, str):
+        return text
+    for found, meant in JAPANESE:
+        text = re.sub(found, meant, text)
+    return text
+
+
+def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL, language: str = "en") -> str:
     """The whole page. Raises KeyError where the model has no price."""
     price, job = prices.models[model], Job()
     asked, texts = counts.find(job.rubric, "ja"), counts.texts
@@ -59,40 +114,44 @@ def render(counts: Counts, prices: Prices, model: str = DEFAULT_MODEL) -> str:
     (prefix,), (reply,), message = asked.prefixes, asked.replies, texts[job.rubric].message.median
     writers = find_writers()
     writing, reading = sum_up(price, prefix, message, reply, writers)
-    return WORDS.read_text(encoding="utf-8").format(
-        updated=prices.updated,
-        model=model,
-        one_call=f"${show_dollars(costs['cached'])}",
-        six_calls=f"${show_dollars(price_job(prices, model, counts, Job(calls='independent'), 'cached'))}",
-        batch=f"${show_dollars(costs['batch'])}",
-        fresh=f"${show_dollars(costs['fresh'])}",
-        examples=f"${show_dollars(price_examples(counts, price, writers))}",
-        tokenizer=counts.tokenizer,
-        texts=", ".join(f"{texts[one.id].dialogues} of `{one.id}`" for one in find_rubrics()),
-        talks=", ".join(f"{texts[one.id].dialogues} of `{one.id}`" for one in find_conversation_rubrics()),
-        turns=TURNS,
-        reason=REASON_TOKENS,
-        prompts=table_of_prompts(counts),
-        least=CACHEABLE_TOKENS,
-        surely=SURELY_CACHEABLE_TOKENS,
-        share=describe_share(counts),
-        writers=writers,
-        readers=ITEMS - writers,
-        below=describe_below(counts),
-        characters=ITEMS * texts[job.rubric].characters,
-        costs=table_of_costs(counts, prices),
-        input=price.input,
-        cached=price.cached_input,
-        write=price.input if price.cache_write is None else price.cache_write,
-        output=price.output,
-        prefix=prefix,
-        message=message,
-        reply=reply,
-        writing=f"{writing:.4f}",
-        reading=f"{reading:.4f}",
-        batch_share=PROVIDER_BATCH_SHARE,
-        rubrics=table_of_rubrics(counts, prices, model),
-        conversations=table_of_conversations(counts, prices, model),
+    figures = {
+        "updated": prices.updated,
+        "model": model,
+        "one_call": f"${show_dollars(costs['cached'])}",
+        "six_calls": f"${show_dollars(price_job(prices, model, counts, Job(calls='independent'), 'cached'))}",
+        "batch": f"${show_dollars(costs['batch'])}",
+        "fresh": f"${show_dollars(costs['fresh'])}",
+        "examples": f"${show_dollars(price_examples(counts, price, writers))}",
+        "tokenizer": counts.tokenizer,
+        "texts": ", ".join(f"{texts[one.id].dialogues} of `{one.id}`" for one in find_rubrics()),
+        "talks": ", ".join(f"{texts[one.id].dialogues} of `{one.id}`" for one in find_conversation_rubrics()),
+        "turns": TURNS,
+        "reason": REASON_TOKENS,
+        "prompts": table_of_prompts(counts),
+        "least": CACHEABLE_TOKENS,
+        "surely": SURELY_CACHEABLE_TOKENS,
+        "share": describe_share(counts),
+        "writers": writers,
+        "readers": ITEMS - writers,
+        "below": describe_below(counts),
+        "characters": ITEMS * texts[job.rubric].characters,
+        "costs": table_of_costs(counts, prices),
+        "input": price.input,
+        "cached": price.cached_input,
+        "write": price.input if price.cache_write is None else price.cache_write,
+        "output": price.output,
+        "prefix": prefix,
+        "message": message,
+        "reply": reply,
+        "writing": f"{writing:.4f}",
+        "reading": f"{reading:.4f}",
+        "batch_share": PROVIDER_BATCH_SHARE,
+        "rubrics": table_of_rubrics(counts, prices, model),
+        "conversations": table_of_conversations(counts, prices, model),
+    }
+    _, words = PAGES[language]
+    return words.read_text(encoding="utf-8").format_map(
+        {name: translate(figure, language) for name, figure in figures.items()}
     )
 
 
@@ -137,10 +196,13 @@ def describe_below(counts: Counts) -> str:
 
 
 def main() -> int:
-    """Writes the page, or compares it."""
+    """Writes the pages, or compares them."""
     if "--check" in sys.argv[1:]:
-        counts = load_counts()
-        return int(bool(list_stale(counts)) or PAGE.read_text(encoding="utf-8") != render(counts, read_prices()))
+        counts, prices = load_counts(), read_prices()
+        old = [
+            one for one, (page, _) in PAGES.items() if page.read_text("utf-8") != render(counts, prices, language=one)
+        ]
+        return int(bool(list_stale(counts) or old))
     try:
         counts = count_all()
     except NoTokenizer as error:
@@ -149,7 +211,8 @@ def main() -> int:
             print(f"the prompts have changed and cannot be counted: {error}", file=sys.stderr)
             return 1
     FILE.write_text(dump_counts(counts), encoding="utf-8")
-    PAGE.write_text(render(counts, read_prices()), encoding="utf-8")
+    for language, (page, _) in PAGES.items():
+        page.write_text(render(counts, read_prices(), language=language), encoding="utf-8")
     return 0
 
 

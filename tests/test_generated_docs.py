@@ -207,6 +207,12 @@ def test_a_translation_has_the_commands_and_outputs_of_its_page(name: str) -> No
     assert {link for link in links if (ROOT / "docs" / f"{link}{suffix}.md").exists()} == set()
 
 
+@pytest.mark.parametrize("code", ["ja", "ko"])
+def test_a_readme_leads_to_the_pages_of_its_language(code: str) -> None:
+    linked = set(re.findall(r"\]\(docs/([a-z-]+)\.md", (ROOT / f"README.{code}.md").read_text(encoding="utf-8")))
+    assert {page for page in linked if (ROOT / "docs" / f"{page}.{code}.md").exists()} == set()
+
+
 def test_the_page_on_files_of_results_has_the_declared_columns() -> None:
     page = (ROOT / "docs" / "offline-results.md").read_text(encoding="utf-8")
     assert page.endswith(describe_columns())

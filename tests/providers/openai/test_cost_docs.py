@@ -71,6 +71,13 @@ def test_the_page_is_up_to_date() -> None:
     assert subprocess.run(check, cwd=ROOT, check=False).returncode == 0, "run `make pages`"
 
 
+def test_no_word_of_a_table_is_left_in_english() -> None:
+    lines = (ROOT / "docs" / "cost.ja.md").read_text(encoding="utf-8").splitlines()
+    rows = [re.sub(r"`[^`]*`", "", line) for line in lines if line.startswith(("| ", "- `"))]
+    assert len(rows) > 40
+    assert [row for row in rows if re.search("[a-z]{3}", row)] == []
+
+
 def test_the_counts_are_of_the_prompts_and_dialogues_of_now() -> None:
     assert list_stale(COUNTS) == [], "run `make pages`"
 
