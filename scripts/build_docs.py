@@ -82,8 +82,11 @@ class Stage:
                 self.add(target, found.as_posix())
             return f"{opening}{relate(found.as_posix(), place)}{closing}"
         top = "" if self.language == "en" else "../"
-        there = top + ("" if language == "en" else f"{language}/") + found.as_posix().removesuffix(".md")
-        return f"{opening}{relate(there + ('.html' if found.suffix == '.md' else ''), place)}{closing}"
+        if found.suffix == ".md":
+            # Zensical makes a folder's index of its README.
+            found = found.with_name("index.html") if found.name == "README.md" else found.with_suffix(".html")
+        there = top + ("" if language == "en" else f"{language}/") + found.as_posix()
+        return f"{opening}{relate(there, place)}{closing}"
 
     def build(self) -> None:
         """Writes the configuration beside the pages and lets Zensical build them."""

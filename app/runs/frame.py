@@ -116,7 +116,9 @@ class RunFrame:
     candidates: Annotated[
         Places, Column(np.int32, -1, "the number among the item's responses, from 0; −1 of a single one", "candidate")
     ]
-    similarity: Annotated[Floats, Column(np.float64, np.nan, "b, the similarity to the references", "similarity")]
+    similarity: Annotated[
+        Floats, Column(np.float64, np.nan, "b, the similarity of the response to the utterance before it", "similarity")
+    ]
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     fault: Annotated[Integers, Column(np.int64, 0, "the number of one of the `faults`")]
     weights: Annotated[Floats, Column(np.float64, 1, "what people's ratings of it weigh, relative to other responses")]
