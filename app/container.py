@@ -79,6 +79,7 @@ from saiten_server.runs.worker import BatchWorker, Chore, window_of
 from saiten_server.scoring.evaluate import ScoringContext
 from saiten_server.scoring.instruments import new_id, open_cache, open_flow, open_instruments, open_pauses, open_redis
 from saiten_server.scoring.store import EvaluationStore
+from saiten_server.text.injection import prepare_inspection
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -639,8 +640,8 @@ async def keep_working(worker: BatchWorker, *, sleep: Callable[[float], Awaitabl
 
 @asynccontextmanager
 async def warming(settings: Settings) -> AsyncIterator[None]:
-    """Loads the clients of the judge and the translator soon after the start, so that the first calls need not wait.
-    Only for processes that serve: others load a client on its first call."""
+    """Loads what the first evaluation needs soon after the start, so that it need not wait. Only for processes that
+    serve: others load it when they first need it."""
     task = asyncio.create_task(warm_up(settings))
     try:
         yield
@@ -649,9 +650,11 @@ async def warming(settings: Settings) -> AsyncIterator[None]:
 
 
 async def warm_up(settings: Settings, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Loads the clients in a thread, and warns of configured encoders that cannot be loaded. A client that cannot be
-    loaded is logged; its first call fails with the same error."""
+    """Loads in a thread what inspects texts and the clients of the judge and the translator, and warns of configured
+    encoders that cannot be loaded. A client that cannot be loaded is logged; its first call fails with the same error.
+    """
     await sleep(WARM_SECONDS)
+    await asyncio.to_thread(prepare_inspection)
     try:
         await asyncio.to_thread(registry.load_clients, settings)
     except ImportError:

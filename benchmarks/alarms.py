@@ -70,7 +70,7 @@ def draw_plain_strata(random: np.random.Generator, shape: tuple[int, int], slot:
 
 
 def draw_high(random: np.random.Generator, shape: tuple[int, int], slot: int, change: float) -> Values:
-    """Mean 4.8: 4 % are 1, 4 % are 4."""
+    """Mean 4.8: 4% are 1, 4% are 4."""
     place = random.random(shape)
     low = 0.04 - change / 4 - SEASON[slot] / 40
     return np.where(place < low, 1.0, np.where(place > 0.96, 4.0, 5.0)), np.ones(shape), np.ones(shape)
@@ -109,7 +109,7 @@ def draw_faults(rate: float) -> Draw:
 
 CASES = (
     Case("1–5, nothing changed", draw_ratings, 4, -1),
-    Case("1–5, 96 % at the ceiling, nothing changed", draw_ceiling, 4, -1),
+    Case("1–5, 96% at the ceiling, nothing changed", draw_ceiling, 4, -1),
     Case("1–5, strata and a budget that thins, nothing changed", draw_strata, 4, -1),
     Case("2 faulty turns of 100, nothing changed", draw_faults(0.02), 1, 1),
     Case("0.3 faulty turns of 100, nothing changed", draw_faults(0.003), 1, 1),
@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--lives", type=int, default=2000)
     parser.add_argument("--only", type=int, nargs="*")
     given = parser.parse_args()
-    print(f"| case ({given.lives} lives) | alarms | false | median days | 90 % within |\n|---|---|---|---|---|")
+    print(f"| case ({given.lives} lives) | alarms | false | median days | 90% within |\n|---|---|---|---|---|")
     for number, case in enumerate(CASES):
         if given.only and number not in given.only:
             continue

@@ -267,7 +267,7 @@ def list_looks(runs: int) -> Iterator[Look]:
 PARTS: dict[str, tuple[str, Callable[[int], Iterator[Choice | Look | Planned]]]] = {
     "choice": ("signal | CV² | rated | uniform holds | informative holds | saved | best", list_choice),
     "looks": ("case | looks | missed | alarms | width", list_looks),
-    "margin": ("margin | told | half width | within 15 %", lambda runs: run_margin(runs=runs)),
+    "margin": ("margin | told | half width | within 15%", lambda runs: run_margin(runs=runs)),
 }
 
 

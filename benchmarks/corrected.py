@@ -8,7 +8,7 @@ People's ratings are normal values cut into levels, and the judge's come from va
 the *ratings* have the correlation that a row names. `bias`: on 1–5 the judge is half a standard deviation too kind.
 `compression`: it uses half of the range. `skewed`: nine tenths of the ratings are the highest of three. `drift`: each
 item may have been judged before or after the judge became stricter by 0.17 standard deviations, which a t test of 500
-items against 500 finds in fewer than 80 % of cases. Rated items are drawn at random from 1,000, from 40 dialogues of
+items against 500 finds in fewer than 80% of cases. Rated items are drawn at random from 1,000, from 40 dialogues of
 25 where a row says so.
 
 `faulty turns` are of few conversations of 4 to 15 system turns, whose own rates of faulty turns are Beta(4 rate,
@@ -352,7 +352,7 @@ def simulate_more(runs: int) -> Iterator[Row]:
 
 
 def simulate_earlier(runs: int) -> Iterator[Row]:
-    """Ratings of earlier runs, after a drift that a t test finds in fewer than 80 % of cases."""
+    """Ratings of earlier runs, after a drift that a t test finds in fewer than 80% of cases."""
     for labels in (50, 200):
         undetected = 2.8 * math.sqrt(1 / labels + 1 / (ITEMS - labels)) - 0.01
         yield run_earlier(JUDGES[0], labels, 0.7, drift=undetected, runs=runs)

@@ -46,11 +46,11 @@ TURNS = (1, 2, 3, 8, 12, 4)
 LOOKS = range(20, 101, 5)
 SHARES: dict[str, tuple[float, ...]] = {
     "0–1, half": (0.5, 0.5),
-    "0–1, 90 % at the top": (0.1, 0.9),
-    "0–1, 95 % at the top": (0.05, 0.95),
-    "1–3, 90 % at the top": (0.03, 0.07, 0.9),
+    "0–1, 90% at the top": (0.1, 0.9),
+    "0–1, 95% at the top": (0.05, 0.95),
+    "1–3, 90% at the top": (0.03, 0.07, 0.9),
     "1–5": (0.1, 0.2, 0.4, 0.2, 0.1),
-    "1–5, 90 % at the top": (0.01, 0.01, 0.03, 0.05, 0.9),
+    "1–5, 90% at the top": (0.01, 0.01, 0.03, 0.05, 0.9),
 }
 """The shares of a scale's levels."""
 
@@ -171,12 +171,12 @@ def make_heavy(n: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def make_uneven(n: int, draw: np.random.Generator) -> tuple[Floats, Floats]:
-    """Ratings of which 10 % are 1, others 0, and scores that spread 2.5 times as far where they are 1."""
+    """Ratings of which 10% are 1, others 0, and scores that spread 2.5 times as far where they are 1."""
     y = (draw.random(n) < 0.1).astype(np.float64)
     return draw.standard_normal(n) * (1 + 1.5 * y) + y, y
 
 
-SHAPES = {"heavy tails": make_heavy, "10 % ones, where scores spread 2.5 times as far": make_uneven}
+SHAPES = {"heavy tails": make_heavy, "10% ones, where scores spread 2.5 times as far": make_uneven}
 
 
 def write_shapes(runs: int) -> None:
@@ -245,17 +245,17 @@ def list_lows(judge: Judge, cluster: Integers, system: Integers, draw: np.random
 
 JUDGES = (
     Judge("1–5", 6, 0.0),
-    Judge("1–3, 90 % at the top", 6, 0.0),
-    Judge("0–1, 90 % at the top", 6, 0.0),
+    Judge("1–3, 90% at the top", 6, 0.0),
+    Judge("0–1, 90% at the top", 6, 0.0),
     Judge("1–5", 6, 0.0, alike=0.5),
     Judge("1–5", 1, 0.0, gap=1.5),
-    Judge("1–5, 90 % at the top", 1, 0.0, gap=1.5),
+    Judge("1–5, 90% at the top", 1, 0.0, gap=1.5),
     *(Judge("1–5", 6, correlation, (n,)) for correlation in (0.4, 0.6, 0.8) for n in (60, 100, 200)),
 )
 
 
 def write(share: float | None, given: float) -> str:
-    """`.952 (98 %)`: of the samples in parentheses."""
+    """`.952 (98%)`: of the samples in parentheses."""
     return f"none ({given:.0%})" if share is None else f"{share:.3f}".removeprefix("0") + f" ({given:.0%})"
 
 
@@ -275,7 +275,7 @@ def write_differences(runs: int) -> None:
     """How often equal judges are told apart."""
     print("\n| two equal judges told apart | alike | correlation | " + " | ".join(f"n = {n}" for n in SIZES) + " |")
     print("|---|---|---|" + "---|" * len(SIZES))
-    scales = ("0–1, 90 % at the top", "1–5", "1–5, 90 % at the top")
+    scales = ("0–1, 90% at the top", "1–5", "1–5, 90% at the top")
     for scale, alike, correlation in product(scales, (0.0, 0.5), CORRELATIONS):
         cells = [write(*show_difference(scale, n, correlation, alike, runs)) for n in SIZES]
         print(f"| {scale} | {alike:g} | {correlation:g} | {' | '.join(cells)} |", flush=True)

@@ -148,7 +148,7 @@ def describe_share(counts: Counts) -> str:
         language = "en" if english else own
         (prefix,) = counts.find(rubric, language).prefixes
         shares.append(round(100 * prefix / (prefix + counts.texts[rubric].message.median)))
-    return f"{min(shares)} % to {max(shares)} %"
+    return f"{min(shares)}% to {max(shares)}%"
 
 
 def describe_below(counts: Counts) -> str:

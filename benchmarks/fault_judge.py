@@ -138,7 +138,7 @@ def callers_overload(stage: Stage) -> None:
     over.set()
     for caller in callers:
         caller.join()
-    stage.expect(busy >= 0.05 * alone, f"batch {busy:.1f} a second, alone {alone:.1f} (≥ 5 %)")
+    stage.expect(busy >= 0.05 * alone, f"batch {busy:.1f} a second, alone {alone:.1f} (≥ 5%)")
 
 
 def measure_rate(stage: Stage, batch_id: str) -> float:

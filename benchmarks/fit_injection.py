@@ -146,8 +146,8 @@ class Passages:
 
 
 def share(flagged: NDArray[np.bool_]) -> str:
-    """As `12 of 20 (60 %)`."""
-    return f"{flagged.sum()} of {len(flagged)} ({100 * flagged.mean():.0f} %)" if len(flagged) else "none in it"
+    """As `12 of 20 (60%)`."""
+    return f"{flagged.sum()} of {len(flagged)} ({100 * flagged.mean():.0f}%)" if len(flagged) else "none in it"
 
 
 def report(texts: Sequence[Text], flagged: NDArray[np.bool_]) -> list[str]:

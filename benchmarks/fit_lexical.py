@@ -180,7 +180,7 @@ def predict_out_of_fold(items: Items) -> Vector:
 
 
 def bootstrap_interval(estimates: Vector, items: Items) -> list[float]:
-    """95 % percentile interval of Spearman's ρ; whole dialogues are drawn, because their items are not independent."""
+    """95% percentile interval of Spearman's ρ; whole dialogues are drawn, because their items are not independent."""
     random = np.random.default_rng(SEED)
     names = np.unique(items.dialogues)
     members = [np.flatnonzero(items.dialogues == name) for name in names]

@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     runs = QUICK_RUNS if parser.parse_args().quick else RUNS
-    print("| levels | pairs | judges | linked | within .05 | 95 % of errors below | moved: within .05 |")
+    print("| levels | pairs | judges | linked | within .05 | 95% of errors below | moved: within .05 |")
     print("|---|---|---|---|---|---|---|")
     for levels in (5, 3, 2):
         for kind in KINDS:

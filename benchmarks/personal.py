@@ -174,7 +174,7 @@ def main() -> None:
     for kind, count in planted.items():
         print(f"| {kind} | {count} | {covered[kind]} | {covered[kind] / count:.3f} |")
     print(f"| all | {planted.total()} | {covered.total()} | {covered.total() / planted.total():.3f} |")
-    print(f"\nOf {COUNT} turns with other numbers {false} were changed ({100 * false / COUNT:.2f} %).")
+    print(f"\nOf {COUNT} turns with other numbers {false} were changed ({100 * false / COUNT:.2f}%).")
 
 
 if __name__ == "__main__":

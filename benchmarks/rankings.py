@@ -96,7 +96,7 @@ def judge_rankings(runs: int) -> Iterator[Row]:
             wrong += is_wrong(sets, world.truth)
             best += bool(sets.tied_with_best[-1]) and bool(sets.tied_with_best[-2])
         data = name_world(world, prompts)
-        yield Row("95 % interval of a strength holds it", data, inside / own, own, 0.93, 0.97)
+        yield Row("95% interval of a strength holds it", data, inside / own, own, 0.93, 0.97)
         yield Row("a resolved pair is wrong", data, wrong / own, own, high=ALPHA)
         yield Row("both best are tied with the best", data, best / own, own, low=1 - ALPHA)
 
@@ -115,7 +115,7 @@ def judge_sparse(runs: int) -> Iterator[Row]:
             inside += float(np.mean((np.abs(sets.strengths - world.truth) <= margins)[held]))
             wrong += is_wrong(sets, world.truth)
         data = name_world(world, prompts) + "; four looks a prompt on average"
-        yield Row("95 % interval of a strength holds it", data, inside / runs, runs, 0.93, 0.97)
+        yield Row("95% interval of a strength holds it", data, inside / runs, runs, 0.93, 0.97)
         yield Row("a resolved pair is wrong", data, wrong / runs, runs, high=ALPHA)
 
 

@@ -245,9 +245,9 @@ def show_number(value: float) -> str:
 
 
 def show_values(values: Values, unit: str = "") -> str:
-    """The median with its spread: `2.31 s ±4 %`."""
+    """The median with its spread: `2.31 s ±4%`."""
     spread = find_spread(values)
-    told = "" if spread is None else f" ±{100 * spread:.0f} %"
+    told = "" if spread is None else f" ±{100 * spread:.0f}%"
     return f"{show_number(find_median(values))}{' ' + unit if unit else ''}{told}"
 
 

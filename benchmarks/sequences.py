@@ -13,7 +13,7 @@ until then, counting the first worse one; months with a red night before it coun
 *Stays red* is, of the nights after the one that found a drop and before it is mended, the share that is red; *not
 mended yet* those that are only inconclusive because the newest build is as good as the baseline by chance. *After* are
 the shares of red nights on the first, the second and the fifth night that is mended. A *false red* is one of a month
-without a change: how many nights it lasts. *Skewed* changes are -0.2 in 90 % and +1.8 in 10 % of dialogues, of unequal
+without a change: how many nights it lasts. *Skewed* changes are -0.2 in 90% and +1.8 in 10% of dialogues, of unequal
 length or not, drawn anew each night, or once for all nights but the baseline's; *doubted* months have a night that only
 skewness keeps from being red.
 """

@@ -112,7 +112,7 @@ async def measure_service(made: Site) -> dict[str, float]:
 def show(point: Point) -> None:
     print(
         f"  {point.workers:7} {point.limit:6} {point.latency_ms:10} {point.per_second:12.0f}"
-        f" {100 * point.share_of_limit:10.0f} % {point.worker_cpu_ms_per_candidate:14.2f} {point.worker_rss_mb:8.0f}",
+        f" {100 * point.share_of_limit:10.0f}% {point.worker_cpu_ms_per_candidate:14.2f} {point.worker_rss_mb:8.0f}",
         flush=True,
     )
 

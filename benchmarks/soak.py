@@ -1,6 +1,6 @@
 """Hours of mixed load: what a service and its workers gain in memory, descriptors and time to answer.
 
-    python -m benchmarks.soak --minutes 60              # at 80 % of the capacity that it finds first
+    python -m benchmarks.soak --minutes 60              # at 80% of the capacity that it finds first
     python -m benchmarks.soak --minutes 60 --rate 20    # at so many requests a second, for a machine that others use
 
 One service and two workers on PostgreSQL and Redis of their own, a judge that answers over HTTP after 200 ms. Every
@@ -202,7 +202,7 @@ def show(found: dict[str, Any]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--rate", type=float, help="requests a second in place of 80 %% of the capacity")
+    parser.add_argument("--rate", type=float, help="requests a second in place of 80%% of the capacity")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     end_on_sigterm()

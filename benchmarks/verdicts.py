@@ -323,7 +323,7 @@ SIZES = ((15, 1, 0.0), (30, 1, 0.0), (200, 1, 0.0), (15, 10, 0.3), (20, 10, 0.5)
 
 
 def judge_intervals(runs: int) -> Iterator[Row]:
-    """How often 95 % intervals hold the true mean, and the true difference of pairs and of runs."""
+    """How often 95% intervals hold the true mean, and the true difference of pairs and of runs."""
     for where, every, low, high in (("middle", MIDDLE, 0.93, 0.97), ("at the end", AT_END, 0.90, None)):
         for scale, shares in every.items():
             for dialogues, turns, alike in SIZES:
@@ -418,7 +418,7 @@ def judge_few(runs: int) -> Iterator[Row]:
                 counts = generator.integers(2, 19, dialogues) if unequal else np.full(dialogues, 10)
                 found += find_worse(make_sides(moved, counts, (1.0, 5.0), 3.0))
             size = "2 to 18 turns" if unequal else "10 turns"
-            data = f"{dialogues} dialogues of {size}, −0.2 in 90 %, +1.8 in 10 %" + (f", sd {noise:g}" if noise else "")
+            data = f"{dialogues} dialogues of {size}, −0.2 in 90%, +1.8 in 10%" + (f", sd {noise:g}" if noise else "")
             yield Row("equal means, whole dialogues: worse", "1–5", data, found / runs, runs, high=0.06)
         world, generator, found = World(AT_END["1–5"], dialogues, 10, 0.3), np.random.default_rng(22), 0
         for _ in range(runs):
@@ -513,9 +513,9 @@ def draw_sides(world: World, generator: np.random.Generator) -> Sides:
 def judge_rates(runs: int) -> Iterator[Row]:
     """How often intervals of finding rates of 2 per 100 turns hold them, and those of their difference hold 0."""
     for name, share, rate in (
-        ("4 % of the conversations with half their turns", 0.04, 0.5),
-        ("2 % with all turns", 0.02, 1.0),
-        ("10 % with a fifth", 0.1, 0.2),
+        ("4% of the conversations with half their turns", 0.04, 0.5),
+        ("2% with all turns", 0.02, 1.0),
+        ("10% with a fifth", 0.1, 0.2),
         ("any turn alike", 1.0, 0.02),
     ):
         for talks in (20, 50, 200):

@@ -42,7 +42,7 @@ def ask(url: str, body: bytes | None = None, headers: dict[str, str] | None = No
 
 
 def tell(aspect: dict[str, Any]) -> str:
-    """The mean with its 95 % interval, where there are such."""
+    """The mean with its 95% interval, where there are such."""
     mean, interval = aspect["mean"], aspect["interval"]
     shown = "–" if mean is None else f"{mean:.2f}"
     return shown if interval is None else f"{shown} [{interval[0]:.2f}, {interval[1]:.2f}]"

@@ -83,6 +83,7 @@ class Stage:
             return f"{opening}{relate(found.as_posix(), place)}{closing}"
         top = "" if self.language == "en" else "../"
         if found.suffix == ".md":
+            # Zensical makes a folder's index of its README.
             found = found.with_name("index.html") if found.name == "README.md" else found.with_suffix(".html")
         there = top + ("" if language == "en" else f"{language}/") + found.as_posix()
         return f"{opening}{relate(there, place)}{closing}"

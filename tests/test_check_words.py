@@ -24,6 +24,14 @@ def test_a_word_within_a_longer_one_is_not_found() -> None:
     assert found_in("Dead reckoning, reckonable, Somenobody") == []
 
 
+def test_a_percent_sign_after_a_space_is_found() -> None:
+    words = check_words.read_list(check_words.LIST.read_text(encoding="utf-8"))
+    for text in ("a 95 % interval", "差の {percent:g} % 区間", "80 %로", "(97.5 %)", "by 5 %"):
+        assert [found[1] for found in check_words.find_words(text, words)] == [" %"], text
+    for text in ("a 95% interval", "{% if runs|length > 1 %}", "own // 3 % size", "{last} %{name}"):
+        assert not list(check_words.find_words(text, words)), text
+
+
 def test_every_line_of_the_list_has_a_replacement() -> None:
     words = check_words.read_list(check_words.LIST.read_text(encoding="utf-8"))
     assert len(words) >= 10

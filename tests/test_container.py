@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from saiten_server import container
 from saiten_server.container import warm_up, warming, working
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.tasks import WARM_SECONDS
@@ -99,17 +100,21 @@ async def test_a_watch_that_loses_its_cancellation_holds_no_end_up() -> None:
     assert ended
 
 
-async def test_clients_are_loaded_a_while_after_the_start_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_patterns_and_clients_are_loaded_a_while_after_the_start_and_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     course: list[Any] = []
 
     async def sleep(seconds: float) -> None:
         course.append(seconds)
 
     monkeypatch.setattr(registry, "load_clients", lambda _: course.append(threading.get_ident()))
+    monkeypatch.setattr(container, "prepare_inspection", lambda: course.append(threading.get_ident()))
     await warm_up(Settings(), sleep=sleep)
-    waited, thread = course
+    waited, *threads = course
     assert waited == WARM_SECONDS > 0
-    assert thread != threading.get_ident()
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
 
 
 async def test_a_client_that_cannot_be_loaded_is_logged_and_ends_nothing(

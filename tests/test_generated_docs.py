@@ -1,6 +1,7 @@
 """Pages that are written from the code say what the code says."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -178,6 +179,13 @@ def test_every_page_has_its_place_in_the_site() -> None:
     }
     assert set(navigation["in_english"]) == set(listed) - translated
     assert all(set(section["title"]) == {"en", "ja", "ko"} for section in navigation["sections"])
+
+
+def test_a_translation_leads_to_the_index_that_the_site_makes_of_a_readme(tmp_path: Path) -> None:
+    stage = runpy.run_path(str(ROOT / "scripts" / "build_docs.py"))["Stage"]("ja")
+    stage.folder = tmp_path
+    stage.add(ROOT / "docs" / "openapi.ja.md", "openapi.md")
+    assert "(../repository/client/index.html)" in (tmp_path / "openapi.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/")])

@@ -1,5 +1,6 @@
 """What operators load into Prometheus and Grafana speaks of metrics, labels and pages that exist."""
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from saiten_server.core.evaluation import Usage
 from saiten_server.platform.telemetry import FlowFigures, Telemetry
+from saiten_server.platform.web.dependencies import ADMIN_REFUSED
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ROOT / "helm" / "saiten" / "files"
@@ -146,3 +148,33 @@ def test_containers_reach_a_judge_on_the_machine_that_runs_them() -> None:
     assert {name for name, one in services.items() if "build" in one} == {"api", "worker"}
     for name in ("api", "worker"):
         assert services[name]["extra_hosts"] == ["host.docker.internal:host-gateway"]
+
+
+NOTING = {"note", "_note", "note_invitation", "_change", "AuditEvent"}
+ACTION = re.compile(r"[a-z-]+\.[a-z]+")
+
+
+def list_noted() -> set[str]:
+    """The actions that the code writes into the audit log."""
+    found = {ADMIN_REFUSED}
+    for path in (ROOT / "app").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if called in NOTING:
+                given = [*node.args, *(keyword.value for keyword in node.keywords)]
+                texts = [one.value for one in given if isinstance(one, ast.Constant)]
+                found |= {text for text in texts if isinstance(text, str) and ACTION.fullmatch(text)}
+    return found
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("operations*.md")), ids=lambda page: page.name)
+def test_the_table_of_the_audit_log_has_every_action(page: Path) -> None:
+    table = page.read_text(encoding="utf-8").partition("| `key.created`")
+    told = {
+        name
+        for row in "".join(table[1:]).partition("\n\n")[0].splitlines()
+        for name in ACTION.findall(row.split("|")[1])
+    }
+    assert told == list_noted()

@@ -94,7 +94,7 @@ ListedNames = Annotated[tuple[str, ...], listed()]
 
 
 class Count(Value):
-    """`count` of `of` items, with Wilson's 95 % interval of the share; share and interval are null if `of` is 0."""
+    """`count` of `of` items, with Wilson's 95% interval of the share; share and interval are null if `of` is 0."""
 
     count: int
     of: int

@@ -95,7 +95,7 @@ def rank_file(path: str, form: str | None, request: RankingRequest) -> Ranking:
         raise InvalidItems(f"{name}: {say(error.message)}") from None
 
 
-HEADS = (mark("n"), mark("mean"), mark("sd"), mark("95 % interval"))
+HEADS = (mark("n"), mark("mean"), mark("sd"), mark("95% interval"))
 
 
 @click.command("summary")

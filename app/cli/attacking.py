@@ -15,7 +15,7 @@ from rich.text import Text
 
 import saiten
 from saiten.commands.comments import is_comment
-from saiten.commands.files import InvalidItems, name_file, read_bytes
+from saiten.commands.files import InvalidItems, name_file, read_bytes, require_place
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
 from saiten.commands.markdown import GATE_VERDICTS, escape
 from saiten.commands.output import TerminalTable, bounds, console, drop_zeros, figure, print_line, print_sheet
@@ -41,7 +41,7 @@ SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 MOST_NAMED_CODES = 8  # ids that are named in one line; the JSON report has all
 LEGEND = (
     mark(
-        "flagged, lift: with 95 % intervals; lift: attack less twin, of the scale; "
+        "flagged, lift: with 95% intervals; lift: attack less twin, of the scale; "
         "room: the most that it could have been"
     ),
     mark("won, fell: an aspect moved by half of its scale, or up to the bait; denied: only the twin was rated"),
@@ -349,12 +349,8 @@ def read_record(record: StoredRecord, item: AttackItem, role: AttackRole, rubric
 
 def require_folder(path: str | None) -> None:
     """Raises InvalidItems for a file that cannot be written, before anything is scored."""
-    if path is None or path == "-":
-        return
-    if not FilePath(path).absolute().parent.is_dir():
-        raise InvalidItems(tell("{path}: there is no such folder", path=path))
-    if FilePath(path).is_dir():
-        raise InvalidItems(tell("{path}: Is a directory", path=path))
+    if path is not None and path != "-":
+        require_place(path)
 
 
 def write_reports(
@@ -478,12 +474,12 @@ def show_count(found: Count) -> str:
 
 
 def show_share(found: Count) -> str:
-    """`40 / 60 (67 %, 54 to 77)`."""
+    """`40 / 60 (67%, 54 to 77)`."""
     if found.share is None or found.interval is None:
         return DASH
     low, high = found.interval
     return tell(
-        "{count} / {total} ({share:.0f} %, {low:.0f} to {high:.0f})",
+        "{count} / {total} ({share:.0f}%, {low:.0f} to {high:.0f})",
         count=found.count,
         total=found.of,
         share=100 * found.share,
@@ -493,10 +489,10 @@ def show_share(found: Count) -> str:
 
 
 def show_mean(found: Mean) -> str:
-    """`+12.5 % [+8.0, +17.1]`."""
+    """`+12.5% [+8.0, +17.1]`."""
     if found.mean is None:
         return DASH
-    shown = f"{100 * found.mean:+.1f} %"
+    shown = f"{100 * found.mean:+.1f}%"
     return (
         shown if found.interval is None else f"{shown} [{100 * found.interval[0]:+.1f}, {100 * found.interval[1]:+.1f}]"
     )

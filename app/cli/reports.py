@@ -392,7 +392,7 @@ def render_wins(report: WinReport) -> list[Part]:
             contexts=count(found.contexts, "context"),
             left_out=left_out,
         )
-        parts.append(TerminalTable(title, tell_all("system", "won", "share", "95 %"), rows))
+        parts.append(TerminalTable(title, tell_all("system", "won", "share", "95%"), rows))
     # Where nothing was contested every aspect says so at length.
     reasons = {"": report.undefined} if report.undefined else {n: each.undefined for n, each in report.aspects.items()}
     return [*parts, *pairs_of(report), *folded(report.best), *notes(reasons)]
@@ -400,7 +400,7 @@ def render_wins(report: WinReport) -> list[Part]:
 
 @render.register
 def render_corrected(report: CorrectedReport) -> list[Part]:
-    level = f"{100 * (1 - report.alpha):g} %"
+    level = f"{100 * (1 - report.alpha):g}%"
     rows, reasons, about = [], {}, {}
     for system, found in report.systems.items():
         for aspect, each in found.aspects.items():
@@ -508,7 +508,7 @@ def pairs_of(report: WinReport) -> list[Part]:
             rows.append((f"{name}, {names}", f"{pair.contexts:,}", *shares, percent(pair.preference), span))
     if len(rows) > MOST_PRINTED_PAIRS:
         return [Text(tell("{count:,} comparisons of two systems stand in the output of --json", count=len(rows)))]
-    heads = tell_all("a : b", "n", "a won", "b won", "ties", "a %", "95 %")
+    heads = tell_all("a : b", "n", "a won", "b won", "ties", "a %", "95%")
     note = Text(tell("n: contexts; a %: a's share of those that were decided"))
     return [TerminalTable(tell("systems in pairs"), heads, rows), note] if rows else []
 
@@ -626,15 +626,15 @@ def changed(before: int, change: int | None) -> str:
 
 
 def won(share: WinShare | None) -> tuple[str, str, str]:
-    """`12`, `40 %`, `[25, 58]`."""
+    """`12`, `40%`, `[25, 58]`."""
     if share is None or share.share is None:
         return DASH, DASH, DASH
     return f"{share.wins:,}", percent(share.share), percents(share.interval)
 
 
 def percent(share: float | None) -> str:
-    """`40 %`."""
-    return DASH if share is None else f"{100 * share:.0f} %"
+    """`40%`."""
+    return DASH if share is None else f"{100 * share:.0f}%"
 
 
 def percents(interval: Interval) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Sent
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -34,7 +35,7 @@ from saiten.core.messages import Message
 from saiten_server.application import create_application
 from saiten_server.platform.settings import Settings
 from saiten_server.platform.web.middleware import SAFE_HEADERS
-from saiten_server.platform.web.problems import problem
+from saiten_server.platform.web.problems import problem, refuse
 
 HEADER_SECONDS = 25.0
 SENT_PIECE_BYTES = 256 * 1024
@@ -241,9 +242,8 @@ class ConnectionClose:
         except asyncio.CancelledError:
             if begun or not self._state.draining:
                 raise
-            detail = Message("service-stopped")
             headers = {"Retry-After": RETRY_AFTER_TIMEOUT, "X-Request-Id": scope["state"]["request_id"], **SAFE_HEADERS}
-            response = problem(503, "stopping", detail, instance=scope["path"], headers=headers)
+            response = refuse(Request(scope), 503, "stopping", Message("service-stopped"), headers)
             await response(scope, receive, send_closing)
 
 

@@ -301,8 +301,9 @@ class GatePage(Value):
 async def create_gate(request: Request, container: Serving) -> Response:
     """The verdict, with every reason. A run is the id of a batch, or `{"results": […]}`, of which nothing is stored.
 
-    With `check_judge` the judge rates the anchors first, and with `keep` the verdict is stored: both need a key that
-    can write. A kept verdict is erased with either of its batches.
+    With `check_judge` the judge rates the anchors first, with `keep` the verdict is stored, and with `sequence` the
+    build becomes one of a sequence: these need a key that can write. A kept verdict is erased with either of its
+    batches.
     """
     body, given = await receive_runs(request, GateRequest)
     if not may_write(request):
@@ -311,6 +312,8 @@ async def create_gate(request: Request, container: Serving) -> Response:
             raise RequestRefused(403, "insufficient-scope", detail)
         if body.keep:
             raise RequestRefused(403, "insufficient-scope", Message("keep-needs-write-key"))
+        if body.sequence is not None:
+            raise RequestRefused(403, "insufficient-scope", Message("sequence-needs-write-key"))
 
     async def make() -> Response:
         report = await judge(request, container, body, given)

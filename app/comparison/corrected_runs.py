@@ -261,7 +261,7 @@ def describe_pair(pair: CorrectedPair, p: float | None, alpha: float, tests: int
 
 
 def find_reach(found: Differing, level: float) -> float:
-    """The difference that is found with 80 % power."""
+    """The difference that is found with 80% power."""
     return reach(level, found.freedom) * found.error
 
 

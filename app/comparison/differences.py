@@ -620,7 +620,7 @@ def find_p(sides: Sides, alpha: float, generator: np.random.Generator, level: fl
 
 
 def find_reached(sides: Sides, level: float) -> float:
-    """The smallest drop of the mean that such values show with 80 % power at this two-sided level; infinite where they
+    """The smallest drop of the mean that such values show with 80% power at this two-sided level; infinite where they
     show none."""
     weighed = sides.weighed
     least = max(
@@ -761,7 +761,7 @@ def widen_wins(wins: PairedWins, sides: Sides) -> PairedWins:
 
 
 def estimate_share(chosen: Mask, clusters: Integers) -> tuple[float, float]:
-    """The 95 % interval of the share of pairs that are chosen, of which `clusters` number the dialogues."""
+    """The 95% interval of the share of pairs that are chosen, of which `clusters` number the dialogues."""
     sums, counts = resampling.add_up(chosen.astype(np.float64), clusters)
     interval = resampling.estimate_mean(sums, counts, bounds=(0.0, 1.0)).interval
     # Where dialogues do not differ in it, each tells as much as one pair.

@@ -529,7 +529,7 @@ class Drop:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest drop shown with 80 % power at that level; None where the values show no spread, or too much for
+        """The smallest drop shown with 80% power at that level; None where the values show no spread, or too much for
         any drop that the scale allows."""
         reached = self.reached
         if reached is None or not isfinite(reached) or (self.width is not None and reached > self.width):
@@ -565,24 +565,22 @@ class Drop:
         """How many dialogues of one size these are worth; None where the values are not known."""
         return None if self.sides is None else self.sides().weighed.effective
 
-    def bound_unseen(self, times: float = 1.0) -> float | None:
-        """The largest mean drop, with 1 − alpha confidence, if `times` as many dialogues were there and no more of them
-        differed than do, each by the whole scale. None where the scale is not known."""
+    @cached_property
+    def unseen(self) -> float | None:
+        """The largest mean drop, with 1 − alpha confidence, if no more dialogues differ than do, each by the whole
+        scale. None where the scale is not known."""
         if self.largest is None or self.effective is None:
             return None
-        share = resampling.bound_share(self.measure.differing, times * self.effective, self.alpha)
-        return max(self.size if times == 1 else 0.0, self.largest * share)
+        share = resampling.bound_share(self.measure.differing, self.effective, self.alpha)
+        return max(self.size, self.largest * share)
 
     def count_to_exclude(self) -> int:
-        """How many items it takes for `bound_unseen` to be what is allowed, if no more dialogues differ."""
-        low, high = 0.0, 1.0
-        while (self.bound_unseen(2 * high) or 0.0) > self.allowed:
-            low, high = high, 2 * high
-        high *= 2
-        for _ in range(30):
-            middle = (low + high) / 2
-            low, high = (middle, high) if (self.bound_unseen(middle) or 0.0) > self.allowed else (low, middle)
-        return ceil(ceil(high * self.measure.clusters - 1e-6) * self.turns - 1e-9)
+        """How many items it takes for `unseen` to be what is allowed, if no more dialogues differ."""
+        if self.largest is None or self.effective is None:
+            return self.measure.n
+        share = max(self.allowed, LEAST_SIZE) / self.largest
+        times = resampling.count_to_bound(share, self.measure.differing, self.alpha) / self.effective
+        return ceil(ceil(times * self.measure.clusters - 1e-6) * self.turns - 1e-9)
 
     @property
     def changing(self) -> float:
@@ -655,7 +653,7 @@ def judge_standstill(drop: Drop) -> RuleFinding:
 
 def weigh_few(drop: Drop, told: Sequence[Message]) -> RuleFinding:
     """Fewer dialogues differ than a test needs: what so many may hide is bounded by how many there are."""
-    bound = drop.bound_unseen()
+    bound = drop.unseen
     if bound is None:
         return RuleFinding("held", "pass", join_clauses(told))
     if bound <= drop.allowed:
@@ -758,7 +756,7 @@ def tell_fewest(drop: Drop, share: float | None = None) -> Message:
     if drop.measure.test != "sign-flip":
         return Message("more-in-each-run")
     fewest = drop.count_fewest(share or drop.changing)
-    if drop.few_differ and drop.bound_unseen() is not None:
+    if drop.few_differ and drop.unseen is not None:
         fewest = max(fewest, drop.count_to_exclude())
     return Message("about-the-fewest", needed=tell_needed(drop, fewest))
 
@@ -912,7 +910,7 @@ class Minimum:
         return 0.0 if self.link is None else reach(self.alpha, self.link[1]) * self.link[0]
 
     def find_needed(self, shortfall: float) -> int:
-        """How many values show a shortfall of so much with 80 % power, by the spread of these with those added. The
+        """How many values show a shortfall of so much with 80% power, by the spread of these with those added. The
         dialogues added at the top lift the mean, so that n D = (t + t') s √(n + m) + m (top − least) must hold of n
         dialogues and m added, where t' is the quantile for the power."""
         shortfall = max(sqrt(max(0.0, shortfall**2 - self.hidden**2)), LEAST_SIZE)

@@ -37,7 +37,14 @@ from saiten_server.core.errors import InvalidRequest
 from saiten_server.runs.summary import MeasureKey, flat_name
 from saiten_server.stats.observations import Floats, Integers, Mask
 from saiten_server.stats.phrases import NO_COMMON_VALUES, join_clauses, tell_count, tell_why
-from saiten_server.stats.resampling import FEWEST_TEST_CLUSTERS, bound_share, find_beyond, find_skewed_p, find_unseen_p
+from saiten_server.stats.resampling import (
+    FEWEST_TEST_CLUSTERS,
+    bound_share,
+    count_to_bound,
+    find_beyond,
+    find_skewed_p,
+    find_unseen_p,
+)
 from saiten_server.stats.sequences import (
     Builds,
     Looks,
@@ -311,12 +318,9 @@ def find_hidden(held: Held, asked: PlannedRule, alpha: float) -> float | None:
 
 def tell_hidden(held: Held, asked: PlannedRule, alpha: float, hidden: float) -> Message:
     """That too large a drop may not have shown, and of how many dialogues it would have."""
-    aim, units = max(asked.must_detect or 0.0, LEAST_SIZE), held.builds.units
-    width = 0.0 if asked.scale is None else asked.scale[1] - asked.scale[0]
-    needed = float(units)
-    while width * bound_share(held.differing, needed, alpha) > aim:
-        needed *= 1.05
-    needs = tell_count(ceil(needed), "dialogue")
+    aim = max(asked.must_detect or 0.0, LEAST_SIZE)
+    width = aim if asked.scale is None else asked.scale[1] - asked.scale[0]
+    needs = tell_count(ceil(count_to_bound(aim / width, held.differing, alpha) - 1e-6), "dialogue")
     return Message(f"unseen-{word_of(asked)}-needs", size=hidden, allowed=aim, needed=needs)
 
 

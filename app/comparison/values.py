@@ -175,7 +175,7 @@ class Measure(Telling):
         description="P(candidate higher) - P(baseline higher) over all pairs of an item of either run, in [-1, 1]"
     )
     smallest_detectable: float | None = Field(
-        description="the difference that this spread and so many dialogues show with 80 % power, at alpha / k for the "
+        description="the difference that this spread and so many dialogues show with 80% power, at alpha / k for the "
         "k measures of this kind that were tested: the level that Holm's first step leaves; in a gate's report, of "
         "what a rule on drops names, as the rule's reason says it"
     )
@@ -218,7 +218,7 @@ class CorrectedMeasure(Telling):
     standard_error: float | None = Field(description="of the difference, robust to clusters")
     p: float | None = Field(description="of t, two-sided")
     p_adjusted: float | None = Field(description="p by Holm over the measures that have one")
-    smallest_detectable: float | None = Field(description="the difference that is shown with 80 % power")
+    smallest_detectable: float | None = Field(description="the difference that is shown with 80% power")
     verdict: ComparisonVerdict
     refused: Sentence | None = Field(description="why there is no difference")
     ratings_needed: int | None = Field(description="ratings that a refused figure needs; else null")
@@ -327,7 +327,7 @@ class GateRule(Value):
     )
     must_detect: Annotated[Finite, Field(gt=0)] | None = Field(
         default=None,
-        description="the drop, rise, or shortfall of the minimum, that the data must be able to show with 80 % power "
+        description="the drop, rise, or shortfall of the minimum, that the data must be able to show with 80% power "
         "for a pass to mean something; by default a quarter of the scale, or 5 findings per 100 system turns, and at "
         "least `max_drop` or `max_rise`",
     )
@@ -387,7 +387,7 @@ class GateReason(Telling):
     rule: int | None = Field(default=None, description="number of the rule, from 0; null where none is meant")
     detectable: float | None = Field(
         default=None,
-        description="the smallest drop that these data show with 80 % power at this rule's level; null where no drop "
+        description="the smallest drop that these data show with 80% power at this rule's level; null where no drop "
         "is judged, or none could be shown",
     )
 

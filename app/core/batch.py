@@ -128,7 +128,7 @@ class PairPlan(Value):
     """What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
     `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
     every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
-    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    other run has a response, and `failed` ones, which have no result; and how many pairs are none: those whose
     `contexts` differ, and those beyond `budget_calls`."""
 
     runs: Annotated[tuple[BatchId, ...], listed(minimum=2, maximum=20), Field(description="the batches' ids")]
@@ -142,6 +142,7 @@ class PairPlan(Value):
     alpha: float = 0.05
     items: int = 0
     calls: int = 0
+    responses: Annotated[tuple[int, ...], listed(), Field(description="how many each run has, `failed` ones too")] = ()
     rounds: Annotated[tuple[PairRound, ...], listed()] = Field(
         default=(), exclude_if=not_, description="with `active`: what was chosen, round by round"
     )

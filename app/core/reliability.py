@@ -55,7 +55,7 @@ class ValidationSource(Value):
 class AspectValidation(Value):
     """One aspect's correlation within systems with the rater means of `n` items that two people or more rated each.
 
-    `spearman_interval` holds with 95 % for all aspects that were compared, and however often it is looked at;
+    `spearman_interval` holds with 95% for all aspects that were compared, and however often it is looked at;
     `ceiling_spearman` is the correlation of a rater with the others. Without such items `spearman` is that of all.
     """
 

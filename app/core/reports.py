@@ -31,7 +31,7 @@ Looks = Literal["once", "any"]
 
 Undefined = Annotated[Mapping[str, Sentence], Field(description="figures that are null, each with the reason")]
 Notes = Annotated[tuple[Sentence, ...], Field(strict=False, description="what to know before using the figures")]
-Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95 %: the lower and the upper end")]
+Interval = Annotated[tuple[float, float] | None, Field(strict=False, description="95%: the lower and the upper end")]
 N = Annotated[int, Field(description="items that the figures are of; one system's item counts as one")]
 LeftOut = Annotated[int, Field(description="items without the values that the figures need")]
 Seed = Annotated[int, Field(description="of the random draws: the same seed and data give the same figures")]
@@ -177,7 +177,7 @@ class WithinSystems(Telling):
     """Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
     judge's badge rests on.
 
-    Items are ranked within their systems, so that no difference between systems counts. The interval holds with 95 %
+    Items are ranked within their systems, so that no difference between systems counts. The interval holds with 95%
     for all aspects of the report at once, and at every number of items, so that it may be looked at again and again.
     """
 
@@ -194,7 +194,7 @@ class AspectCorrelation(Telling):
     """Scores compared with the rater means of the same items.
 
     The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
-    responses to its items). The interval of the bias uses t over clusters.
+    responses to its items). The interval of the bias is over clusters, as that of a difference of paired runs.
     """
 
     n: N
@@ -404,7 +404,7 @@ class BlendFit(Telling):
     seed: Seed
     statistic: Literal["spearman", "pearson"]
     weight: float | None = Field(description="has the highest mean, over folds, of the correlation on the fold")
-    interval: Interval = Field(description="of the weight: 95 %, by bootstrap over clusters within folds")
+    interval: Interval = Field(description="of the weight: 95%, by bootstrap over clusters within folds")
     correlation: float | None = Field(
         description="nested: each fold's with the weight that the others chose, averaged over folds"
     )
@@ -424,7 +424,7 @@ class WinShare(Value):
 
     wins: int
     share: float | None
-    interval: Interval = Field(description="of the share: Wilson's, 95 %, with dialogues as units where there are any")
+    interval: Interval = Field(description="of the share: Wilson's, 95%, with dialogues as units where there are any")
 
 
 class PairedWins(Telling):
@@ -437,7 +437,7 @@ class PairedWins(Telling):
     b_wins: WinShare
     ties: WinShare
     preference: float | None = Field(description="a's share of the contexts that one of the two won")
-    preference_interval: Interval = Field(description="of the preference: Wilson's, 95 %")
+    preference_interval: Interval = Field(description="of the preference: Wilson's, 95%")
     left_out: int = Field(default=0, description="contexts that one of them, or both, did not answer with a value")
     undefined: Undefined = Field(default_factory=dict)
 

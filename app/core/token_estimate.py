@@ -3,7 +3,7 @@
 The weights were fitted by least squares to counts of `o200k_base`, the vocabulary of OpenAI's models since GPT-4o, over
 a thousand responses of Japanese chatbots, sentences in Japanese, Korean and English, English prose, and the prompts of
 the bundled rubrics. Each was then raised by about a tenth, because budgets rest on the sum: over a thousand whole
-prompts the estimate is 5 % to 35 % above the count, over single sentences between 0.65 and 1.5 times it. Text unlike
+prompts the estimate is 5% to 35% above the count, over single sentences between 0.65 and 1.5 times it. Text unlike
 any language (random Latin letters, rare hangul syllables) may take four times the estimate, and tokenizers of other
 vendors may split Japanese and Korean into more tokens.
 """

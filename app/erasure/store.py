@@ -42,6 +42,7 @@ from saiten_server.offline.store import forget_keys
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
 from saiten_server.platform.sql.engine import has_marks, take_turn
+from saiten_server.platform.sql.erased_calls import note_erased_calls
 from saiten_server.platform.sql.sizes import (
     ANSWER_SIZE,
     DRAWN_BYTES,
@@ -57,7 +58,7 @@ from saiten_server.platform.sql.sizes import (
 from saiten_server.platform.sql.tables import can_store
 from saiten_server.runs.datasets.store import erase_items, expire_uploads, remove_datasets
 from saiten_server.runs.store.account import count_in, read_account, store_accounts
-from saiten_server.runs.store.erasure import Erasure, hold_owners, note_erased_calls, remove_pairs
+from saiten_server.runs.store.erasure import Erasure, hold_owners, remove_pairs
 from saiten_server.runs.store.provider_batches import ProviderBatchStore
 from saiten_server.runs.store.rows import (
     RECEIVING,
@@ -479,6 +480,8 @@ async def redact_singles(sweep: Sweep, since: datetime | None, limit: int) -> in
     if since is not None:
         query = query.where(result.created_at >= since)
     connection = sweep.connection
+    # Held: reasons that the judge is asked for afterwards are written into the same rows.
+    query = query.with_for_update()
     rows = [*(await connection.execute(query.order_by(result.created_at).limit(limit))).all()]
     until = sweep.before
     if len(rows) == limit:

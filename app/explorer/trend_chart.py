@@ -45,7 +45,7 @@ DIRECTION_SIGNS: dict[Direction, str] = {"better": "▲", "worse": "▼", "chang
 
 @dataclass(frozen=True)
 class TrendPoint:
-    """A mean with its 95 % interval; `linked` if it was shown on another judge's scale."""
+    """A mean with its 95% interval; `linked` if it was shown on another judge's scale."""
 
     mean: float
     interval: tuple[float, float] | None
@@ -54,7 +54,7 @@ class TrendPoint:
 
 @dataclass(frozen=True)
 class TrendChange:
-    """A change of the level. `at` is the number of the first build after it, which with 95 % probability is one from
+    """A change of the level. `at` is the number of the first build after it, which with 95% probability is one from
     `earliest` to `latest`."""
 
     at: int

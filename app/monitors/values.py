@@ -164,7 +164,7 @@ class MeasureValue(Value):
 
     value: float | None = Field(description="the weighted mean; null without a conversation")
     interval: Interval = Field(
-        default=None, description="at 95 %; null for fewer than six conversations, and of ratings that are all alike"
+        default=None, description="at 95%; null for fewer than six conversations, and of ratings that are all alike"
     )
     n: int = Field(description="conversations")
 

@@ -41,7 +41,7 @@ RESULT_COLUMNS: tuple[FileColumn, ...] = (
     FileColumn("system", "string", "`system` of the metadata: what produced the response"),
     FileColumn("build", "string", "`build` of the metadata"),
     FileColumn("metadata", "string", "the item's metadata as JSON"),
-    FileColumn("similarity", "float64", "b, the similarity of the response to the last utterance before it"),
+    FileColumn("similarity", "float64", "b, the similarity of the response to the utterance before it"),
     FileColumn("spread", "float64", "mean standard deviation of the samples, as a share of each scale"),
     FileColumn("probability", "float64", "with which a monitor sampled the conversation; null of anything else"),
     FileColumn("system_turns", "int32", "of a conversation: how many turns the system has"),

@@ -26,7 +26,8 @@ def find_place(address: str, allowed: Sequence[str], project: str) -> str:
     """The address as it may be opened: resolved where it is a path of this machine. Raises InvalidRequest where it is
     below none of those allowed."""
     refused = InvalidRequest(Message("adopt-place-refused"), pointer="/url")
-    if not PLAIN.fullmatch(address) or not re.fullmatch(r"[\w.-]+", project):
+    # A project that is called `..` must not make a folder of the one above.
+    if not PLAIN.fullmatch(address) or not re.fullmatch(r"[\w.-]+", project) or project in {".", ".."}:
         raise refused
     split = urlsplit(address)
     parts = split.path.split("/")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from saiten.core.messages import Message
+from saiten.core.strict_json import StrictJSONError, parse_strict_json
 from saiten_server.core.batch import (
     BatchConversation,
     BatchItem,
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 def find_columns(names: list[str], unit: str, where: str) -> tuple[str, ...]:
     """The columns that are read of a table with these. Raises InvalidRequest, which names `where`, if some that an item
-    needs are not there."""
+    needs are not there, or one is there twice."""
     if unit == "conversation":
         wanted, needed = CONVERSATION, "turns"
         usable = "turns" in names
@@ -69,7 +69,10 @@ def find_columns(names: list[str], unit: str, where: str) -> tuple[str, ...]:
     if not usable:
         shown = ", ".join(name[:64] for name in names[:20])
         raise InvalidRequest(Message("offline-columns", where=where, needed=needed, columns=shown))
-    return tuple(name for name in (*wanted, *IN_METADATA) if name in names)
+    found = tuple(name for name in (*wanted, *IN_METADATA) if name in names)
+    if twice := next((name for name in found if names.count(name) > 1), None):
+        raise InvalidRequest(Message("offline-column-twice", where=where, column=twice))
+    return found
 
 
 class RowReading:
@@ -155,8 +158,8 @@ def open_text(name: str, cell: Any) -> Any:
     if name not in NESTED or not isinstance(cell, str) or not cell.lstrip().startswith(("[", "{")):
         return cell
     try:
-        return json.loads(cell)
-    except (ValueError, RecursionError):
+        return parse_strict_json(cell.encode())
+    except (StrictJSONError, UnicodeEncodeError):
         raise InvalidRequest(Message("offline-cell-json", column=name)) from None
 
 

@@ -158,7 +158,7 @@ class Telemetry:
         self._backlog = gauge("saiten_batch_backlog_items", "Candidates of batches without a result")
         self._oldest = gauge("saiten_batch_backlog_age_seconds", "Age of the oldest unfinished batch")
         self._depth = gauge("saiten_queue_jobs", "Jobs that wait on the queue")
-        self._reached = gauge("saiten_queue_up", "Whether the queue could be asked, 1 or 0")
+        self._reached = gauge("saiten_queue_up", "Whether the queue answers and takes jobs, 1 or 0")
         self._reached.set(1)
         self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
         self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])
@@ -375,12 +375,19 @@ def name_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if isinstance(error, PLAIN_ERRORS) else type(error).__name__
 
 
+class AnswerBrokenOff(Exception):
+    """Makes the server close a connection in the middle of an answer, the only way to say that it is not complete. Why
+    is in the log already."""
+
+
 class OwnRecords(logging.Filter):
     """Passes Saiten's records, uvicorn's from info, and those of other libraries from warning. An allow list,
     because below warning libraries log what they send and store: drivers log statements with every value, SDKs whole
-    requests."""
+    requests. What uvicorn says of AnswerBrokenOff would be a second record of the same."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], AnswerBrokenOff):
+            return False
         family = record.name.partition(".")[0]
         if family in OWN_LOGGERS:
             return True

@@ -314,7 +314,7 @@ async def read_batch_results(
 
 @router.get("/{batch_id}/summary", summary="Sum a batch up", responses={200: {"model": Summary}, **PROBLEMS})
 async def read_batch_summary(request: Request, container: Serving, batch_id: str) -> Response:
-    """Per aspect: rated and unrated counts, mean, standard deviation, 95 % interval, histogram and blended mean.
+    """Per aspect: rated and unrated counts, mean, standard deviation, 95% interval, histogram and blended mean.
 
     Also composites, coverage, usage and cost, over the results so far.
     """

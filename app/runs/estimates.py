@@ -220,9 +220,10 @@ async def estimate(source: BatchSource, instruments: ScoringContext) -> Estimate
     return found.report()
 
 
-async def admit(source: BatchSource, instruments: ScoringContext) -> float | None:
-    """What one candidate may cost under the batch's budget (USD); None without a budget. Raises InvalidRequest,
-    UnknownRubric and TranslatorNotConfigured where the batch cannot be scored."""
+async def admit(source: BatchSource, instruments: ScoringContext, *, is_limited: bool = False) -> float | None:
+    """What one candidate may cost (USD) under the batch's budget, or, with `is_limited`, is expected to cost under the
+    limit of its key; None without either. Raises InvalidRequest, UnknownRubric and TranslatorNotConfigured where the
+    batch cannot be scored."""
     options = source.options
     if options.budget_usd is not None:
         report = await estimate(source, instruments)
@@ -236,6 +237,9 @@ async def admit(source: BatchSource, instruments: ScoringContext) -> float | Non
         bought = options.mode == "provider-batch"
         tries = BOUGHT_SHARE * PROVIDER_BATCH_SHARE if bought else instruments.tries
         return looks * tries * report.unit_cost_usd
+    if is_limited and options.mode == "live":
+        # Without it all candidates of the first chunks would begin before any has shown what it costs.
+        return (await estimate(source, instruments)).unit_cost_usd
     if options.path != "source" and instruments.rubrics.get(options.rubric).references:
         # A single item may ask for what the rubric has not: that its references are translated.
         await estimate(source, instruments)

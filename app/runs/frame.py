@@ -117,8 +117,7 @@ class RunFrame:
         Places, Column(np.int32, -1, "the number among the item's responses, from 0; −1 of a single one", "candidate")
     ]
     similarity: Annotated[
-        Floats,
-        Column(np.float64, np.nan, "b, the similarity of the response to the last utterance before it", "similarity"),
+        Floats, Column(np.float64, np.nan, "b, the similarity of the response to the utterance before it", "similarity")
     ]
     label: Annotated[Integers, Column(np.int64, 0, "the number of one of the `labels`")]
     fault: Annotated[Integers, Column(np.int64, 0, "the number of one of the `faults`")]

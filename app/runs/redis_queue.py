@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from saq.job import Job as SAQJob
 from saq.queue.redis import RedisQueue
 from saq.types import PartialTimersDict
@@ -39,6 +39,9 @@ COMMAND_SECONDS = 2.0
 
 DEQUEUE_WAIT_SECONDS = 1.0
 """How long Redis is asked to wait for a job: less than a command may take, so that a hung Redis is noticed."""
+
+WRITABLE = "saiten:writable"
+"""A key that is written only to see whether Redis takes anything."""
 
 QUEUE_SWEEP_SECONDS = 5
 TIMERS: PartialTimersDict = {"schedule": 60, "worker_info": 30, "sweep": QUEUE_SWEEP_SECONDS, "abort": 60}
@@ -90,6 +93,8 @@ class SAQJobQueue:
     async def depth(self) -> int:
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
+                # A Redis that is full, or a replica, still counts but takes no job.
+                await self._redis.set(WRITABLE, b"", ex=QUEUE_SWEEP_SECONDS)
                 return await self._queue.count("queued")
         except (RedisError, OSError) as error:
             raise unavailable(error) from None
@@ -193,4 +198,7 @@ ONLY_ERRORS = OnlyErrors()
 
 def unavailable(error: Exception) -> QueueUnavailable:
     """The error in one sentence, without the URL, which may hold a password."""
-    return QueueUnavailable(f"Redis cannot be reached ({type(error).__name__}); check REDIS_URL and that it runs")
+    name = type(error).__name__
+    if isinstance(error, ResponseError):
+        return QueueUnavailable(f"Redis refuses commands ({name}); check its memory, and that it is the primary")
+    return QueueUnavailable(f"Redis cannot be reached ({name}); check REDIS_URL and that it runs")

@@ -133,7 +133,8 @@ class BatchService:
             detail = Message("judge-without-batch-mode", judge=repr(self.instruments.judge.kind))
             raise InvalidRequest(detail, pointer="/mode")
         source = source.pinned(rubric.name)
-        unit_cost_usd = await admit(source, self.instruments)
+        is_limited = api_key is not None and await self.store.limits_money(api_key)
+        unit_cost_usd = await admit(source, self.instruments, is_limited=is_limited)
         await self._require_room(project, source.candidates)
         if self.quota is not None:
             await self.quota.require_room(project, expect_bytes(source.text_bytes, source.candidates))

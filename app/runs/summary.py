@@ -419,7 +419,7 @@ def read_aspect(means: list[Any], blended: list[Any], levels: dict[str, int], re
 
 
 class Spread(Telling):
-    """`n` values: their mean, sample standard deviation (n − 1) and the 95 % interval of the mean.
+    """`n` values: their mean, sample standard deviation (n − 1) and the 95% interval of the mean.
 
     `mean` is null without values, `sd` with fewer than two. The interval treats dialogues, not their turns, as
     independent, and never leaves the scale; if there is none, `reason` says why.
@@ -460,7 +460,7 @@ class FixFirst(Telling):
     )
     weight: float | None = Field(description="`conversations` / `of` times `effect`, in scale points")
     interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
-        description="95 % interval of the weight, over dialogues"
+        description="95% interval of the weight, over dialogues"
     )
     reason: Sentence | None = Field(default=None, description="why there is no interval")
 
@@ -519,9 +519,7 @@ class FindingRate(Telling):
     system_turns: int = Field(description="the system's turns in these")
     turns: int = Field(description="system turns with at least one such finding")
     rate: float | None = Field(description="such turns per 100 system turns")
-    interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
-        description="95 % interval of the rate"
-    )
+    interval: Annotated[tuple[float, float], Field(strict=False)] | None = Field(description="95% interval of the rate")
     clusters: int = Field(default=0, description="independent units: conversations, or dialogues that several share")
     reason: Sentence | None = Field(default=None, description="why there is no interval")
     thirds: Annotated[tuple[float | None, ...], listed()] = Field(

@@ -22,7 +22,7 @@ from saiten_server.governance.policies import settle_for
 from saiten_server.platform.request_limits import count_request
 from saiten_server.platform.tasks import cancel_for_good, run_together
 from saiten_server.platform.web.dependencies import Serving
-from saiten_server.platform.web.language import mark, query
+from saiten_server.platform.web.language import language_of, mark, query
 from saiten_server.platform.web.page import Form, PageRoute, Project, WritableProject, read_form, redirect, render
 from saiten_server.platform.web.problems import faults_of, find_status, headers_of
 from saiten_server.providers.registry import is_baseline
@@ -109,7 +109,7 @@ async def show_form(
             raise error
     rubrics = rubrics_of_responses(container)
     records = await find_records(container, project, asked.get("from", ""), asked.get("other", ""))
-    draft = redraft(records, rubrics) if records else start_draft(rubrics, rubric, example)
+    draft = redraft(records, rubrics) if records else start_draft(rubrics, language_of(request), rubric, example)
     return render_attempt(request, container, draft)
 
 
@@ -274,7 +274,7 @@ def render_attempt(
 ) -> Response:
     """The form."""
     rubrics, judge = rubrics_of_responses(container), container.scoring.context.judge
-    languages = {rubric.source_language for rubric in rubrics}
+    languages, own = {rubric.source_language for rubric in rubrics}, language_of(request)
     return render(
         request,
         "try.html",
@@ -282,7 +282,7 @@ def render_attempt(
         draft=draft,
         rubrics=rubrics,
         chosen=next((rubric for rubric in rubrics if rubric.id == draft.rubric), None),
-        examples=[language for language in DIALOGUE_EXAMPLES if language in languages],
+        examples=sorted(DIALOGUE_EXAMPLES.keys() & languages, key=lambda language: (language != own, language)),
         paths=PATHS if container.scoring.context.translator is not None else (),
         limits=container.settings.limits,
         judge=judge,
@@ -327,16 +327,29 @@ DIALOGUE_EXAMPLES: Mapping[str, tuple[Sequence[tuple[str, str]], str]] = {
     ),
     "ko": (
         (
-            (
-                "일기",
-                "오늘은 동생이랑 처음으로 김밥을 말았다. 옆구리가 다 터졌지만 아버지가 세 줄이나 드셨다. "
-                "내일도 또 만들기로 했다.",
-            ),
+            ("A", "요즘 아침밥을 직접 해 먹고 있어요."),
+            ("B", "부지런하시네요. 주로 뭘 해 드세요?"),
+            ("A", "계란말이랑 된장국을 자주 해요. 오늘은 계란말이를 태웠지만요."),
         ),
-        "옆구리 터진 김밥이 제일 맛있는 법이죠. 아버지께서 세 줄이나 드셨다니, 내일 김밥은 더 기대되네요!",
+        "살짝 탄 계란말이도 고소하고 맛있잖아요. 된장국에는 뭘 넣으셨어요?",
     ),
 }
 """By language a dialogue context and a response, to try with."""
+
+DIARY_EXAMPLE = (
+    (
+        (
+            "일기",
+            "오늘은 동생이랑 처음으로 김밥을 말았다. 옆구리가 다 터졌지만 아버지가 세 줄이나 드셨다. "
+            "내일도 또 만들기로 했다.",
+        ),
+    ),
+    "옆구리 터진 김밥이 제일 맛있는 법이죠. 아버지께서 세 줄이나 드셨다니, 내일 김밥은 더 기대되네요!",
+)
+"""What `ko-comment` is for, in place of a dialogue."""
+
+USUAL_RUBRICS = {"ja": "ja-dialogue", "ko": "ko-dialogue"}
+"""By language what the form begins with; for any other reader as for the API, with Japanese."""
 
 FORM_FIELDS = {
     "rubric": ("rubric", mark("Rubric")),
@@ -437,14 +450,24 @@ def rubrics_of_responses(container: Container) -> list[Rubric]:
     return [rubric for rubric in container.scoring.context.rubrics.list() if rubric.unit == "item"]
 
 
-def start_draft(rubrics: Sequence[Rubric], rubric: str, example: str) -> AttemptDraft:
-    """An empty form, or one with an example in that language and a rubric for it."""
+def start_draft(rubrics: Sequence[Rubric], language: str, rubric: str, example: str) -> AttemptDraft:
+    """An empty form with the rubric, or with one for readers of the page's language; or one with an example in that
+    language and a rubric for it."""
     known = {each.id: each for each in rubrics}
-    chosen = known.get(rubric) or known.get("ja-dialogue") or next(iter(rubrics), None)
+    chosen = (
+        known.get(rubric) or find_usual(rubrics, language) or find_usual(rubrics, "ja") or next(iter(rubrics), None)
+    )
     if example in DIALOGUE_EXAMPLES:
         if chosen is None or chosen.source_language != example:
-            chosen = next((each for each in rubrics if each.source_language == example), chosen)
-        context, response = DIALOGUE_EXAMPLES[example]
+            chosen = find_usual(rubrics, example) or chosen
+        is_diary = chosen is not None and chosen.id == "ko-comment"
+        context, response = DIARY_EXAMPLE if is_diary else DIALOGUE_EXAMPLES[example]
         return AttemptDraft(rubric=chosen.id if chosen else "", context=context, response=response)
     empty = tuple((USUAL_SPEAKERS[number % 2], "") for number in range(EMPTY_ROWS))
     return AttemptDraft(rubric=chosen.id if chosen else "", context=empty)
+
+
+def find_usual(rubrics: Sequence[Rubric], language: str) -> Rubric | None:
+    """The rubric of that language that the form begins with; the first where the usual one was taken away."""
+    own = [rubric for rubric in rubrics if rubric.source_language == language]
+    return next((rubric for rubric in own if rubric.id == USUAL_RUBRICS.get(language)), next(iter(own), None))

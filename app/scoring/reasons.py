@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 
 from saiten.core.messages import Message
-from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown
+from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown, TextsErased
 from saiten_server.core.evaluation import ADOPTED, Evaluation, EvaluationRequest, ExplainedRating, Explanation, Record
 from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import name_version
@@ -44,13 +44,12 @@ def is_explainable(evaluation: Evaluation, response: str, judge: str) -> bool:
 
 def plan_explanation(record: Record, judge: str) -> EvaluationRequest:
     """What a judge of the kind `judge` is asked for the reasons: once, by the same version of the rubric, on one path,
-    without a blend. Raises NotFound where there is no text any more, and InvalidRequest for what cannot be explained.
-    """
+    without a blend. Raises TextsErased where the text is gone, and InvalidRequest for what cannot be explained."""
     asked, found = record.request, record.evaluation
     if not isinstance(asked, EvaluationRequest):
         raise InvalidRequest(Message("explanation-of-conversation"))
     if is_covered(asked.response):
-        raise NotFound(Message("explanation-without-response"))
+        raise TextsErased(Message("explanation-without-response"))
     if found.judge.kind != judge:
         raise InvalidRequest(Message("explanation-other-judge", name=repr(found.judge.kind), judge=repr(judge)))
     options = asked.judge.model_copy(update={"explain": True, "samples": 1, "expected": False})

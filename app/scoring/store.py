@@ -21,12 +21,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from saiten.core.messages import Message
 from saiten_server.core.batch import BatchOptions, Candidate, PairRunOptions, any_request_of
 from saiten_server.core.dialogue import CHECKED
-from saiten_server.core.errors import StoreError, StoreUnavailable
+from saiten_server.core.errors import StoreError, StoreUnavailable, TextsErased
 from saiten_server.core.evaluation import CallTrace, Evaluation, EvaluationFilter, Explanation, Record, write_json
+from saiten_server.core.redaction import is_covered
 from saiten_server.core.rubric import split_name
 from saiten_server.platform.coalescing import Coalescer
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql.engine import has_marks
+from saiten_server.platform.sql.erased_calls import note_erased_calls
 from saiten_server.platform.sql.sizes import ANSWER_SIZE, add_bytes, count_bytes, measure_result, sum_up
 from saiten_server.platform.sql.tables import (
     Instant,
@@ -127,6 +129,28 @@ class StoredAnswer:
     body: bytes | None
 
 
+def has_covered_request(record: str) -> bool:
+    """Whether the text that a stored record asks about was replaced. The record of a batch's result has none."""
+    asked = from_json(record).get("request") or {}
+    return is_covered(asked.get("response") or "")
+
+
+async def replace_evaluation(connection: AsyncConnection, found: Any, told: Evaluation, calls: Sequence[str]) -> None:
+    """Writes another evaluation into the row `found`, which rests on these calls too."""
+    values = {
+        "record": replace_parts(found.record, evaluation=told),
+        "calls": json.dumps([*dict.fromkeys([*json.loads(found.calls or "[]"), *calls])]),
+    }
+    grown = sum(count_bytes(value) for value in values.values())
+    grown -= count_bytes(found.record) + count_bytes(found.calls)
+    await connection.execute(update(evaluations).where(evaluations.c.id == found.id).values(values))
+    if found.batch_id is None:
+        await add_bytes(connection, {found.project: grown})
+    else:
+        size = batches.c.stored_bytes + grown
+        await connection.execute(update(batches).where(batches.c.id == found.batch_id).values(stored_bytes=size))
+
+
 SCANNED = 5_000
 """Evaluations that one page looks at, so that a rare filter ends in time however many a project has."""
 
@@ -213,33 +237,30 @@ class EvaluationStore:
         self, project: str, evaluation_id: str, explained: Explanation, calls: Sequence[str]
     ) -> Evaluation | None:
         """Adds to an evaluation what the judge said when it was asked again, which rests on these `calls`, and returns
-        it as it is then; one that was explained meanwhile stays as it is. None where it is gone."""
+        it as it is then; one that was explained meanwhile stays as it is. None where it is gone. Raises TextsErased
+        where its texts are, which the judge's words may quote. In both cases the replies leave the call cache."""
         row = evaluations.c
         this = (equals(row.id, evaluation_id), equals(row.project, project), row.failure.is_(None))
         async with db.change(self._engine) as connection:
-            query = select(row.record, row.calls, row.batch_id).where(*this).with_for_update()
+            # The batch before its result, as all do who lock both.
+            batch_id = (await connection.execute(select(row.batch_id).where(*this))).scalar_one_or_none()
+            held = select(batches.c.texts).where(batches.c.id == batch_id).with_for_update()
+            texts = (await connection.execute(held)).scalar_one_or_none()
+            columns = (row.id, row.project, row.batch_id, row.record, row.calls)
+            query = select(*columns).where(*this).with_for_update()
             found = (await connection.execute(query)).one_or_none()
-            if found is None:
-                return None
-            kept = read_evaluation(found.record)
-            if kept.explained is not None:
+            kept = None if found is None else read_evaluation(found.record)
+            if kept is not None and kept.explained is not None:
                 return kept
-            told = kept.model_copy(update={"explained": explained})
-            values = {
-                "record": replace_parts(found.record, evaluation=told),
-                "calls": json.dumps([*dict.fromkeys([*json.loads(found.calls or "[]"), *calls])]),
-            }
-            grown = sum(count_bytes(value) for value in values.values())
-            grown -= count_bytes(found.record) + count_bytes(found.calls)
-            await connection.execute(update(evaluations).where(*this).values(values))
-            if found.batch_id is None:
-                await add_bytes(connection, {project: grown})
+            covered = found is not None and (texts is not None or has_covered_request(found.record))
+            if kept is None or covered:
+                await note_erased_calls(connection, calls)
             else:
-                size = batches.c.stored_bytes + grown
-                await connection.execute(
-                    update(batches).where(batches.c.id == found.batch_id).values(stored_bytes=size)
-                )
-        return told
+                kept = kept.model_copy(update={"explained": explained})
+                await replace_evaluation(connection, found, kept, calls)
+        if covered:
+            raise TextsErased(Message("explanation-without-response"))
+        return kept
 
     async def list(
         self, project: str, wanted: EvaluationFilter, *, after: EvaluationCursor | None, limit: int

@@ -50,7 +50,7 @@ SUMS = ("n", "wy", "wk", "wwyy", "wwyk", "wwkk")
 
 FEWEST_REFERENCE = 50
 FEWEST_LIVE = 20
-"""Conversations below which nothing is said."""
+"""Conversations below which nothing is said, counted as what their weights are worth."""
 
 SHRINKING = 20
 """As many conversations the reference's variance counts as in that of the live stream."""
@@ -121,12 +121,13 @@ def compare_stream(reference: Floats, live: Floats, *, width: float) -> Differen
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(known, 1 / (own[..., None] * r_error + shared[..., None] * l_error), 0.0)
     information = precision.sum(axis=-1)
-    count = np.where(known, live[..., 0], 0.0).sum(axis=-1)
-    enough = (own_count >= FEWEST_REFERENCE) & (count >= FEWEST_LIVE) & (information > 0)
+    compared = np.where(known[..., None], live, 0.0)
+    enough = (own_count >= FEWEST_REFERENCE) & (count_worth(compared) >= FEWEST_LIVE) & (information > 0)
     information = np.where(enough, information, 1.0)
     difference = np.where(enough, (precision * np.where(known, l_mean - r_mean, 0.0)).sum(axis=-1) / information, 0.0)
     variance = np.where(enough, 1 / information, np.inf)
-    return Differences(difference, variance, np.broadcast_to(MIXTURE**2 * own, variance.shape), count)
+    mixture = np.broadcast_to(MIXTURE**2 * own, variance.shape)
+    return Differences(difference, variance, mixture, compared[..., 0].sum(axis=-1))
 
 
 def find_evidence(rise: Floats, variance: Floats, mixture: Floats) -> Floats:
@@ -154,12 +155,19 @@ def read_slots(sums: Floats) -> tuple[Floats, Floats]:
     return np.where(there, sums[..., 1] / divisor, 0.0), np.where(there, sums[..., 5] / divisor**2, 0.0)
 
 
+def count_worth(sums: Floats) -> Floats:
+    """How many conversations of one weight and size these are worth (Kish 1965), from (..., slots, sums) to (...)."""
+    total, scale = sums[..., 2].sum(axis=-1), sums[..., 5].sum(axis=-1)
+    found: Floats = np.where(scale > 0, total**2 / np.where(scale > 0, scale, 1.0), 0.0)
+    return found
+
+
 def estimate_variance(sums: Floats, width: float) -> tuple[Floats, Floats]:
-    """The variance of one conversation of weight and size 1 around the level of its slot, and the number of
-    conversations, from (..., slots, sums) to (...)."""
+    """The variance of one conversation of weight and size 1 around the level of its slot, and what the conversations
+    are worth, from (..., slots, sums) to (...)."""
     mean, _ = read_slots(sums)
     squares = sums[..., 3] - 2 * mean * sums[..., 4] + mean**2 * sums[..., 5]
-    count, scale = sums[..., 0].sum(axis=-1), sums[..., 5].sum(axis=-1)
+    count, scale = count_worth(sums), sums[..., 5].sum(axis=-1)
     freedom = np.maximum(count - (sums[..., 0] > 0).sum(axis=-1), 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.where(scale > 0, np.maximum(squares.sum(axis=-1), 0.0) / scale * count / freedom, 0.0)

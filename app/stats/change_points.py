@@ -81,7 +81,7 @@ QUANTILE = 1.96
 @dataclass(frozen=True)
 class ChangePoint:
     """A change of the level. `at` is the number of the first run after it, from 0; `earliest` and `latest` hold it with
-    95 % probability where it is one. `difference` is that of the levels after and before, with its 95 % interval; since
+    95% probability where it is one. `difference` is that of the levels after and before, with its 95% interval; since
     the largest was searched for, it is on average a little too large."""
 
     at: int

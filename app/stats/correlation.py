@@ -47,7 +47,7 @@ from saiten_server.stats.observations import (
     weigh_units,
 )
 from saiten_server.stats.power import search_end
-from saiten_server.stats.resampling import count_clusters, find_effective
+from saiten_server.stats.resampling import add_up, count_clusters, estimate_paired, find_effective
 from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import (
     FEWEST_CORRELATED,
@@ -155,7 +155,7 @@ ERROR_ROUNDING = 1e-12
 FEWEST_WEIGHTED = 30
 """What the weights of clusters must be worth for the interval of a weighted bias: with fewer, what is rare and weighs
 much is missing too often (in simulation .67 to .94 with 20 to 30 conversations of two strata, of whose differences 10
-and 40 % lie at one end)."""
+and 40% lie at one end)."""
 
 NO_FIGURE = Message("no-figure")
 
@@ -206,7 +206,9 @@ def correlate_aspect(observations: Observations, aspect: str, *, rating: str, te
     found: dict[str, tuple[float, float] | Message] = dict.fromkeys(COEFFICIENTS, NO_FIGURE)
     found |= {name: one.interval() for name, one in estimate_all(x, settled, cluster, figures).items()}
     sampled = weigh_units(observations, units)
-    found["bias"] = bias_interval(equalize(x - settled, np.abs(x) + np.abs(settled)), cluster, sampled)
+    differences = equalize(x - settled, np.abs(x) + np.abs(settled))
+    width = float(np.ptp(np.concatenate([x, settled]))) if len(x) else 0.0
+    found["bias"] = bias_interval(differences, cluster, width, sampled)
     for name, interval in found.items():
         figures[f"{name}_interval"] = None if isinstance(interval, Message) else interval
         if isinstance(interval, Message):
@@ -262,36 +264,35 @@ def estimate_all(x: Floats, y: Floats, cluster: Integers, figures: Mapping[str, 
 
 
 def bias_interval(
-    differences: Floats, cluster: Integers, weights: Floats | None = None
+    differences: Floats, cluster: Integers, width: float, weights: Floats | None = None
 ) -> tuple[float, float] | Message:
-    """The 95 % t interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
+    """The 95% interval of the mean difference, or why there is none: one of no width would claim to know it exactly.
 
-    Differences of one cluster come together. The variance is that of the ratio of the clusters' sums to their sizes,
-    Σ (sum − size · mean)² · k / (k − 1) / n² for k clusters (Cochran 1977, section 9A): with one difference per cluster
-    it is s² / n, the usual one. With `weights`, shape (n,), sums and sizes are weighted, and the degrees of freedom are
-    those of as many clusters of one weight as they are worth (Kish), at least FEWEST_WEIGHTED.
+    Differences of one cluster come together. Most are often 0, and the others may lie to one side, so that the interval
+    is that of pairs of runs (`estimate_paired`); `width` is the range of what is subtracted. With `weights`, shape
+    (n,), it is that of t, with the variance of the ratio of the clusters' weighted sums to their sizes (Cochran 1977,
+    section 9A) and the degrees of freedom of as many clusters of one weight as they are worth (Kish), at least
+    FEWEST_WEIGHTED.
     """
     clusters = count_clusters(cluster)
     if clusters < 2:
         return Message("few-have-both")
     if np.ptp(differences) == 0:
         return Message("all-differences-equal")
-    mean, freedom, size = find_average(differences, weights), clusters - 1.0, float(len(differences))
-    parts = differences - mean
-    if weights is not None:
-        parts, size, worth = (
-            weights * parts,
-            float(weights.sum()),
-            find_effective(np.bincount(cluster, weights).astype(np.float64)),
-        )
-        if worth < FEWEST_WEIGHTED:
-            return Message("few-weighted", least=FEWEST_WEIGHTED)
-        freedom = worth - 1
-    sums = np.bincount(cluster, weights=parts)
-    error = float(np.sqrt((freedom + 1) / freedom * (sums**2).sum())) / size
+    if weights is None:
+        rises, counts = add_up(np.maximum(differences, 0.0), cluster)
+        falls, _ = add_up(np.maximum(-differences, 0.0), cluster)
+        found = estimate_paired(rises, falls, counts, width=width)
+        return found.interval or Message("same-sums")
+    worth = find_effective(np.bincount(cluster, weights).astype(np.float64))
+    if worth < FEWEST_WEIGHTED:
+        return Message("few-weighted", least=FEWEST_WEIGHTED)
+    mean = find_average(differences, weights)
+    sums = np.bincount(cluster, weights=weights * (differences - mean))
+    error = float(np.sqrt(worth / (worth - 1) * (sums**2).sum()) / weights.sum())
     if error <= ERROR_ROUNDING * float(np.abs(differences).max()):
         return Message("same-sums")
-    margin = stdtrit(freedom, 0.975) * error
+    margin = stdtrit(worth - 1, 0.975) * error
     return mean - margin, mean + margin
 
 

@@ -1,8 +1,8 @@
 """Intervals of correlations, also of ratings that take few values, most of them at one end of the scale.
 
 An interval holds every correlation under which a figure as far out as the observed one is not too rare: a test is
-inverted (Cox and Hinkley 1974, section 7.2). A bootstrap interval is too narrow there: of forty items of which 10 %
-have a low score and 10 % a low rating, most samples hold none with both, and then no resample does.
+inverted (Cox and Hinkley 1974, section 7.2). A bootstrap interval is too narrow there: of forty items of which 10%
+have a low score and 10% a low rating, most samples hold none with both, and then no resample does.
 
 - For each correlation that is tried, scores and ratings keep the shares of their values, and Plackett's copula (1965)
   joins them. Its parameter is the odds ratio wherever both are cut in two, so that of two binary columns it reaches
@@ -385,7 +385,7 @@ def find_end(tried: Floats, scores: Floats, beyond: float) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two correlations, its 95 % interval, and the two-sided p."""
+    """The difference of two correlations, its 95% interval, and the two-sided p."""
 
     value: float
     interval: tuple[float, float]

@@ -106,7 +106,7 @@ def hold_out(cluster: Integers, seed: int, test_share: float) -> Mask:
 def interval_weights(
     x: Floats, y: Floats, fitted: tuple[Floats, Floats | None], cluster: Integers, seed: int
 ) -> list[tuple[float, float]] | Message:
-    """The 95 % interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
+    """The 95% interval of each of the fitted weights, or why there is none. `cluster`, of shape (n,), is each unit's.
     By the half widths of `fitted` where each unit is a cluster of its own. Else clusters are drawn and fitted again:
     what the errors of one cluster have in common makes these half widths too narrow."""
     weights, margins = fitted
@@ -146,7 +146,7 @@ AS_GOOD_AS_ZERO = 1e-100
 
 
 def least_squares(x: Floats, y: Floats, names: Sequence[str]) -> tuple[Floats, Floats | None] | Message:
-    """Weights without intercept, shape (terms,), and the half widths of their 95 % t intervals; or why there are none.
+    """Weights without intercept, shape (terms,), and the half widths of their 95% t intervals; or why there are none.
     `x` has shape (n, terms), `y` shape (n,). Half widths are None where no degree of freedom is left."""
     still = [name for name, column in zip(names, x.T, strict=True) if np.abs(column).max(initial=0.0) < AS_GOOD_AS_ZERO]
     if len(y) < len(names):

@@ -4,7 +4,7 @@ What a drop would look like is taken from the clusters' own changes: each is wei
 the mean any value between the largest fall and the largest rise. Of normal changes this is a shift that leaves the
 spread as it is. Where most clusters have not changed, as at the end of a scale, more of them fall, while rises hardly
 become fewer: λ counts for a rise by the share of clusters that differ. Where many clusters differ, the drop found with
-80 % power follows from their weighted spread. Where few do, the sign-flip test is simulated: of five clusters that
+80% power follows from their weighted spread. Where few do, the sign-flip test is simulated: of five clusters that
 differ it finds nothing, whatever the spread.
 """
 
@@ -167,7 +167,7 @@ def merge_alike(falls: Floats, counts: Floats) -> Changes:
 
 
 def find_detectable(sums: Floats, counts: Floats, *, level: float, freedom: float, error: float) -> float:
-    """The smallest mean drop found with 80 % power at this two-sided level, from the clusters' sums of changes and
+    """The smallest mean drop found with 80% power at this two-sided level, from the clusters' sums of changes and
     numbers of pairs, both of shape (clusters,). Infinite where no drop made of such changes is. Where more has risen
     than fallen, a drop is taken to be like that rise. `error` is the standard error of the mean change, and `freedom`
     has its degrees."""

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_com
 from scipy.special import expit, stdtr
 
 from saiten_server.stats.observations import Floats, Integers, Mask
-from saiten_server.stats.resampling import IntervalEstimate, add_up, estimate_rate
+from saiten_server.stats.resampling import IntervalEstimate, add_up, estimate_paired, estimate_rate
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
 from saiten_server.stats.statistics import LEAST_P
 from saiten_server.stats.strengths import Strengths, Ties, estimate_strengths
@@ -104,7 +104,7 @@ def combine_groups(pairs: ShownPairs, estimate: Estimate, *, alpha: float, joine
         strengths[members] = found.values
         errors[members], freedom[members] = found.errors, found.freedom
         if known:
-            p[np.ix_(members, members)] = compare_strengths(found)
+            p[np.ix_(members, members)] = np.maximum(compare_strengths(found), bound_p(own))
     if known:
         between_groups(pairs, group, p)
     order = order_systems(beats, group, strengths)
@@ -161,6 +161,20 @@ def compare_strengths(found: Strengths) -> Floats:
     p: Floats = np.where(freedom >= 1, np.maximum(LEAST_P, 2 * stdtr(np.maximum(freedom, 1.0), -statistic)), 1.0)
     np.fill_diagonal(p, 1.0)
     return p
+
+
+def bound_p(pairs: ShownPairs) -> Floats:
+    """The smallest p that there can be of each pair of systems, shape (systems, systems): that of signs, if all of the
+    clusters in which a system won or lost on balance spoke alike. Where most tie, errors by these few tell little."""
+    decided = np.flatnonzero(pairs.choice != TIE)
+    won = np.where(pairs.choice[decided] == FIRST, 1, -1)
+    systems = np.concatenate([pairs.first[decided], pairs.second[decided]])
+    size = len(pairs.systems)
+    places, at = np.unique(np.tile(pairs.cluster[decided], 2) * size + systems, return_inverse=True)
+    balance = np.bincount(at, weights=np.concatenate([won, -won]))
+    clusters = np.bincount(places[balance != 0] % size, minlength=size)
+    least: Floats = np.minimum(1.0, SIGN_WINS * 0.5 ** clusters.astype(np.float64))
+    return np.maximum(least[:, None], least[None, :])
 
 
 def between_groups(pairs: ShownPairs, group: Integers, p: Floats) -> None:
@@ -269,18 +283,35 @@ def share_preferred(strengths: Sequence[float], tie: float | None, ties: Ties = 
 HALF = 0.5
 
 
-def estimate_share(pairs: ShownPairs, system: int, *, alpha: float = 0.05) -> IntervalEstimate:
-    """The share of looks at two systems in which `system` is preferred, and its interval over clusters; there is at
-    least one look. Where it was shown first in some looks and second in others, either half weighs the same, so that
-    what the order does cancels out. No interval with fewer than FEWEST_CLUSTERS clusters."""
+def score_looks(pairs: ShownPairs, system: int) -> tuple[Floats, Floats]:
+    """What each look at two systems scores for `system`, a tie half, and what it weighs, shapes (n,). Where it was
+    shown first in some looks and second in others, either half weighs the same, so that what the order does cancels
+    out."""
     ahead = pairs.first == system
-    score = np.where(pairs.choice == TIE, HALF, (pairs.choice == FIRST) == ahead)
-    weight = weigh_orders(ahead)
+    return np.where(pairs.choice == TIE, HALF, (pairs.choice == FIRST) == ahead), weigh_orders(ahead)
+
+
+def count_share(pairs: ShownPairs, system: int) -> float:
+    """The share of looks at two systems, of which there is at least one, in which `system` is preferred."""
+    score, weight = score_looks(pairs, system)
+    return float(np.average(score, weights=weight))
+
+
+def estimate_share(pairs: ShownPairs, system: int, *, alpha: float = 0.05) -> IntervalEstimate:
+    """The same with its interval over clusters; none with fewer than FEWEST_CLUSTERS. Where most looks are ties, and
+    the others may be to one side, the share is a half and a small difference of wins and losses: its interval holds
+    that of this difference too."""
+    score, weight = score_looks(pairs, system)
     sums, counts = add_up(score * weight, pairs.cluster)[0], add_up(weight, pairs.cluster)[0]
     found = estimate_rate(sums, counts, bounds=(0.0, 1.0), alpha=alpha)
     if found.clusters < FEWEST_CLUSTERS:
         return IntervalEstimate(found.mean, None, found.clusters, found.reason)
-    return found
+    wins, losses = (add_up(np.maximum(side * (score - HALF), 0.0) * weight, pairs.cluster)[0] for side in (1, -1))
+    moved = estimate_paired(wins, losses, counts, width=HALF, alpha=alpha).interval
+    if found.interval is None or moved is None:
+        return found
+    ends = min(found.interval[0], HALF + moved[0]), max(found.interval[1], HALF + moved[1])
+    return IntervalEstimate(found.mean, ends, found.clusters, None)
 
 
 def weigh_orders(ahead: Mask) -> np.ndarray:

@@ -335,7 +335,7 @@ LEAST_DEFINED = 0.95
 
 FEWEST_TO_DRAW_FROM = 8
 """Of fewer clusters the intervals of close correlations are too narrow: of 4 they held a Spearman's ρ of .95 in half of
-300 runs, of 6 in 77 %, of 8 in 90 %."""
+300 runs, of 6 in 77%, of 8 in 90%."""
 
 Counts = Integers
 """How often each pair is in each resample, shape (resamples, n)."""
@@ -379,10 +379,10 @@ class Groups:
 
 
 def interval_of(figures: Floats, clusters: int) -> tuple[float, float] | Message:
-    """The 95 % interval of a figure's resamples, NaN where it has none; or why there is no interval.
+    """The 95% interval of a figure's resamples, NaN where it has none; or why there is no interval.
 
     The percentiles are expanded for the number of clusters that were drawn: Φ(±√(n / (n − 1)) · t) in place of 2.5 and
-    97.5 %, t being Student's with n − 1 degrees of freedom. Of few items a resample varies too little, by just that
+    97.5%, t being Student's with n − 1 degrees of freedom. Of few items a resample varies too little, by just that
     factor where the figure is a mean of normal values (Hesterberg 2015, section 5.3).
     """
     known = figures[~np.isnan(figures)]
@@ -470,10 +470,25 @@ def find_least_p(flips: int, left: int, right: int | None = None) -> float:
     return min(1.0, 2 / ways if can_list(ways, flips, halved=right is None) else 1 / (flips + 1))
 
 
+COUNT_STEPS = 50
+"""Halvings after which a count is exact but for rounding."""
+
+
 def bound_share(differing: int, clusters: float, alpha: float) -> float:
     """The share of clusters that may differ where so many of these do, with 1 − alpha confidence (Clopper and Pearson).
     Of none that differs in n it is 1 − alpha^(1/n)."""
     return float(betaincinv(differing + 1, clusters - differing, 1 - alpha)) if differing < clusters else 1.0
+
+
+def count_to_bound(share: float, differing: int, alpha: float) -> float:
+    """Of how many clusters `bound_share` is this share, if no more of them differ; the share is above 0."""
+    low, high = float(differing), differing + 1.0
+    while bound_share(differing, high, alpha) > share:
+        low, high = high, 2 * high
+    for _ in range(COUNT_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if bound_share(differing, middle, alpha) > share else (low, middle)
+    return high
 
 
 def explain_unreachable(level: float) -> Message | None:

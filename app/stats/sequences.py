@@ -70,7 +70,7 @@ class Looks:
 
     @property
     def detectable(self) -> Floats:
-        """The smallest lasting drop that one of the looks shows with 80 % power, shape (...); infinite where the noise
+        """The smallest lasting drop that one of the looks shows with 80% power, shape (...); infinite where the noise
         is not known."""
         found: Floats = self.errors.min(axis=-1) * (self.quantile + float(stdtrit(self.freedom, POWER)))
         return found

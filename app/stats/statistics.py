@@ -405,7 +405,7 @@ def adjust_holm(probabilities: Sequence[float | None]) -> list[float | None]:
 
 
 def reach(alpha: float, freedom: float) -> float:
-    """How many standard errors a difference must have to be significant, two-sided at alpha, with 80 % power. Both
+    """How many standard errors a difference must have to be significant, two-sided at alpha, with 80% power. Both
     quantiles are those of t, whose degrees of freedom the error has."""
     return find_power_quantile(freedom) - float(stdtrit(freedom, alpha / 2))
 
@@ -416,5 +416,5 @@ def find_t_p(t: float, freedom: float) -> float:
 
 
 def find_power_quantile(freedom: float) -> float:
-    """How many standard errors lie between what is just significant and a difference that is found with 80 % power."""
+    """How many standard errors lie between what is just significant and a difference that is found with 80% power."""
     return float(stdtrit(freedom, POWER))

@@ -15,7 +15,8 @@ takes the first, has no finite estimate either: it is left out, and named in `St
 
 Errors are by sandwich over clusters (Liang & Zeger 1986): the unit is the prompt or the dialogue, never the single
 look. Scores of few clusters have the CR2 correction (Bell & McCaffrey 2002, in the form of Kauermann & Carroll 2001),
-and t has the degrees of freedom of as many equal clusters as those that carry the estimate count as.
+and t has the degrees of freedom of as many equal clusters as those that carry the estimate count as, or fewer where few
+of them make all of the error.
 """
 
 from __future__ import annotations
@@ -407,6 +408,7 @@ def report_strengths(
         scores = correct_scores(cells, found, looks, inverse, scores)
     else:
         scores = scores * sqrt(looks.count / (looks.count - 1))
+    freedom = np.minimum(freedom, bound_freedom(scores, inverse))
     covariance = inverse @ to_dense(scores.T @ scores) @ inverse
     errors = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     terms = {
@@ -468,6 +470,21 @@ def count_freedom(cells: PairCounts, found: Derivatives, looks: ClusterPairs, in
         squares = float(carried @ carried)
         freedom[number] = float(carried.sum()) ** 2 / squares - 1 if squares else 0.0
     return freedom
+
+
+def bound_freedom(scores: csr_array | Floats, inverse: Floats) -> Floats:
+    """The most degrees of freedom that t can have of each parameter, shape (parameters,): where few clusters make all
+    of its error, because most tie or agree on the order alone, the error is as uncertain as these are few. A sum of n
+    squares of this kurtosis varies as χ² of 2 n / (kurtosis − 1) degrees does (Satterthwaite 1946)."""
+    found = np.full(len(inverse), np.inf)
+    for number, column in enumerate(inverse.T):
+        checkpoint()
+        squares = np.asarray(scores @ column) ** 2
+        total, clusters = float(squares.sum()), len(squares)
+        excess = clusters * float(squares @ squares) / total**2 - 1 if total else 0.0
+        if excess > 0:
+            found[number] = 2 * clusters / excess
+    return found
 
 
 def to_dense(matrix: Any) -> Floats:

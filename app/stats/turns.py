@@ -38,7 +38,7 @@ class ConversationTurns(NamedTuple):
 @dataclass(frozen=True)
 class TurnRate:
     """The system's turns number `first` to `last`, from 1: how many there are, how many of them are faulty, and their
-    rate per 100, by weight, with its 95 % interval, None where there is none."""
+    rate per 100, by weight, with its 95% interval, None where there is none."""
 
     first: int
     last: int
@@ -51,7 +51,7 @@ class TurnRate:
 @dataclass(frozen=True)
 class SurvivalStep:
     """After the system's turn number `turn`, from 1: the share, by weight, of conversations without a faulty turn so
-    far, with its pointwise 95 % interval; `faults` of the `at_risk` conversations that came so far without one had
+    far, with its pointwise 95% interval; `faults` of the `at_risk` conversations that came so far without one had
     theirs there. There is no interval before the first fault, nor where every conversation has one."""
 
     turn: int

@@ -221,7 +221,7 @@ def share(wins: int, contexts: int) -> WinShare:
 
 
 def find_wilson_interval(wins: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % score interval of a proportion (1927), without continuity correction. `n` is at least 1."""
+    """Wilson's 95% score interval of a proportion (1927), without continuity correction. `n` is at least 1."""
     square = NORMAL_975**2
     middle = (wins + square / 2) / (n + square)
     margin = NORMAL_975 / (n + square) * sqrt(wins * (n - wins) / n + square / 4)

@@ -55,7 +55,7 @@ class AspectDrift(Answer):
     large a shift if the runs of then and now are exchangeable. `changed` counts anchors whose usual rating differs
     from that of the stored runs; `lost` of them had a rating then and have none now. `noise` is the share that differs
     between the stored runs themselves. `p_adjusted` is `p`, and `p_changed` the probability of so many changes, both
-    adjusted for all tests of the check. `detectable` is the smallest shift found with 80 % power, given the noise of
+    adjusted for all tests of the check. `detectable` is the smallest shift found with 80% power, given the noise of
     the stored runs; null if each anchor has a single stored run. `intended` is the share of anchors whose usual rating
     now equals the intended one.
     """
@@ -77,7 +77,7 @@ class AspectDrift(Answer):
     p_changed: float | None = None
     """probability of so many changes by chance, adjusted for all tests of the check"""
     detectable: float | None = None
-    """the smallest shift found with 80 % power; null if each anchor has a single stored run"""
+    """the smallest shift found with 80% power; null if each anchor has a single stored run"""
     intended: float | None = None
     """share of the anchors whose usual rating is the intended one"""
     moved: bool
@@ -539,7 +539,7 @@ class FindingRate(Answer):
     rate: float | None = None
     """such turns per 100 system turns"""
     interval: tuple[float, float] | None = None
-    """95 % interval of the rate"""
+    """95% interval of the rate"""
     clusters: int = 0
     """independent units: conversations, or dialogues that several share"""
     reason: str | None = None
@@ -582,7 +582,7 @@ class FixFirst(Answer):
     weight: float | None = None
     """`conversations` / `of` times `effect`, in scale points"""
     interval: tuple[float, float] | None = None
-    """95 % interval of the weight, over dialogues"""
+    """95% interval of the weight, over dialogues"""
     reason: str | None = None
     """why there is no interval"""
     messages: Mapping[str, Any] = {}
@@ -734,7 +734,7 @@ class LinkedLevel(Answer):
     value: float
     """on the new judge's scale, never beyond it"""
     interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
 
 
 class LiveResult(Answer):
@@ -816,7 +816,7 @@ class MeasureState(Answer):
     difference: float | None = None
     """from the reference: of the mean rating, or of system turns per 100"""
     interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     since: datetime | None = None
     """the beginning of the day from which on the difference is taken"""
     n: int = 0
@@ -834,7 +834,7 @@ class MeasureValue(Answer):
     value: float | None = None
     """the weighted mean; null without a conversation"""
     interval: tuple[float, float] | None = None
-    """at 95 %; null for fewer than six conversations, and of ratings that are all alike"""
+    """at 95%; null for fewer than six conversations, and of ratings that are all alike"""
     n: int
     """conversations"""
 
@@ -1003,7 +1003,7 @@ class PooledDrift(Answer):
 class PositionReport(Answer):
     """
     How far the order decides, over pairs with a verdict in both orders. `consistency` is the rate of equal answers,
-    with its 95 % interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
+    with its 95% interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
     count verdicts for what was shown so, `tie` those for neither, over all orders.
     """
 
@@ -1014,7 +1014,7 @@ class PositionReport(Answer):
     consistency: float | None = None
     """the rate of equal answers; null without such pairs"""
     interval: tuple[float, float] | None = None
-    """95 % interval of the mean"""
+    """95% interval of the mean"""
     reason: str | None = None
     """the judge's reason, where it was asked for one"""
     first_shown: int
@@ -1273,15 +1273,15 @@ class ScorerCorrelation(Answer):
     spearman: float | None = None
     """Spearman's ρ; null where it is undefined"""
     spearman_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     pearson: float | None = None
     """Pearson's r; null where it is undefined"""
     pearson_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     kendall: float | None = None
     """τ-b"""
     kendall_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     confusion: Confusion | None = None
     """of the judge and people's median; absent without scores, or with too many different values"""
     undefined: Mapping[str, str] = {}
@@ -1303,7 +1303,7 @@ class ScorerDifference(Answer):
     difference: float
     """Spearman of `better` minus that of `worse`"""
     interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     p: float | None = None
     """two-sided, after Holm's correction; null where there is no interval"""
 
@@ -1425,7 +1425,7 @@ class SourcesAgreement(Answer):
 
 class Spread(Answer):
     """
-    `n` values: their mean, sample standard deviation (n − 1) and the 95 % interval of the mean.
+    `n` values: their mean, sample standard deviation (n − 1) and the 95% interval of the mean.
 
     `mean` is null without values, `sd` with fewer than two. The interval treats dialogues, not their turns, as
     independent, and never leaves the scale; if there is none, `reason` says why.
@@ -1438,7 +1438,7 @@ class Spread(Answer):
     sd: float | None = None
     """standard deviation"""
     interval: tuple[float, float] | None = None
-    """95 % interval of the mean"""
+    """95% interval of the mean"""
     clusters: int = 0
     """independent units among the values: dialogues, and responses that stand alone"""
     reason: str | None = None
@@ -1759,7 +1759,7 @@ class WinShare(Answer):
     share: float | None = None
     """the share, 0 to 1; null without a denominator"""
     interval: tuple[float, float] | None = None
-    """of the share: Wilson's, 95 %, with dialogues as units where there are any"""
+    """of the share: Wilson's, 95%, with dialogues as units where there are any"""
 
 
 class Window(Answer):
@@ -1813,7 +1813,7 @@ class WithinSystems(Answer):
     Spearman's ρ of scores and rater means within systems, on the items that two named raters or more rated: what a
     judge's badge rests on.
 
-    Items are ranked within their systems, so that no difference between systems counts. The interval holds with 95 %
+    Items are ranked within their systems, so that no difference between systems counts. The interval holds with 95%
     for all aspects of the report at once, and at every number of items, so that it may be looked at again and again.
     """
 
@@ -1826,7 +1826,7 @@ class WithinSystems(Answer):
     spearman: float | None = None
     """Spearman's ρ; null where it is undefined"""
     interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     agreement: float | None = None
     """the same correlation of a rater with the others, averaged over raters"""
     undefined: Mapping[str, str] = {}
@@ -1864,7 +1864,7 @@ class Alarm(Answer):
     difference: float
     """of the mean rating, or of system turns per 100"""
     interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     conversations_compared: int
     """since then"""
     conversations: Sequence[WorseConversation] = ()
@@ -1936,7 +1936,7 @@ class AspectCorrelation(Answer):
     Scores compared with the rater means of the same items.
 
     The coefficients' intervals invert a test that knows how few values ratings take, over clusters (a dialogue with all
-    responses to its items). The interval of the bias uses t over clusters.
+    responses to its items). The interval of the bias is over clusters, as that of a difference of paired runs.
     """
 
     n: int
@@ -1950,11 +1950,11 @@ class AspectCorrelation(Answer):
     kendall: float | None = None
     """τ-b"""
     spearman_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     pearson_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     kendall_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     score_mean: float | None = None
     """mean of the scores"""
     rating_mean: float | None = None
@@ -1962,7 +1962,7 @@ class AspectCorrelation(Answer):
     bias: float | None = None
     """mean score minus mean rating"""
     bias_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     contexts: int = 0
     """different items, whatever systems answered them"""
     clusters: int = 0
@@ -2014,7 +2014,7 @@ class AspectLink(Answer):
     correlation: float | None = None
     """Pearson's, of both judges' ratings as they are"""
     correlation_interval: tuple[float, float] | None = None
-    """of the correlation that decides, at 95 %"""
+    """of the correlation that decides, at 95%"""
     corrected_correlation: float | None = None
     """corrected for attenuation by `repeatability`; it decides where it is not null"""
     repeatability: JudgeRepeats | None = None
@@ -2022,7 +2022,7 @@ class AspectLink(Answer):
     table: Mapping[str, LinkedLevel] = {}
     """by level of the old judge"""
     margin: float | None = None
-    """half the 95 % interval of the mean of a run that the old judge rated as it did here, as a share of the scale"""
+    """half the 95% interval of the mean of a run that the old judge rated as it did here, as a share of the scale"""
     pairs_needed: int | None = None
     """pairs with which `margin` would be 0.05"""
     messages: Mapping[str, Any] = {}
@@ -2116,7 +2116,7 @@ class AspectSummary(Answer):
     sd: float | None = None
     """standard deviation"""
     interval: tuple[float, float] | None = None
-    """95 % interval of the mean"""
+    """95% interval of the mean"""
     clusters: int = 0
     """independent units among the values: dialogues, and responses that stand alone"""
     reason: str | None = None
@@ -2137,7 +2137,7 @@ class AspectValidation(Answer):
     """
     One aspect's correlation within systems with the rater means of `n` items that two people or more rated each.
 
-    `spearman_interval` holds with 95 % for all aspects that were compared, and however often it is looked at;
+    `spearman_interval` holds with 95% for all aspects that were compared, and however often it is looked at;
     `ceiling_spearman` is the correlation of a rater with the others. Without such items `spearman` is that of all.
     """
 
@@ -2150,7 +2150,7 @@ class AspectValidation(Answer):
     pearson: float | None = None
     """Pearson's r; null where it is undefined"""
     spearman_interval: tuple[float, float] | None = None
-    """95 %: the lower and the upper end"""
+    """95%: the lower and the upper end"""
     ceiling_spearman: float | None = None
     """the correlation of one rater with the others"""
     validated: bool = False
@@ -2258,7 +2258,7 @@ class BlendFit(Report):
     weight: float | None = None
     """has the highest mean, over folds, of the correlation on the fold"""
     interval: tuple[float, float] | None = None
-    """of the weight: 95 %, by bootstrap over clusters within folds"""
+    """of the weight: 95%, by bootstrap over clusters within folds"""
     correlation: float | None = None
     """nested: each fold's with the weight that the others chose, averaged over folds"""
     unblended: float | None = None
@@ -2409,7 +2409,7 @@ class CorrectedMeasure(Answer):
     p_adjusted: float | None = None
     """p by Holm over the measures that have one"""
     smallest_detectable: float | None = None
-    """the difference that is shown with 80 % power"""
+    """the difference that is shown with 80% power"""
     verdict: Literal["better", "worse", "inconclusive"]
     """`steady`, `moved`, or `recorded` where there was nothing to compare with"""
     refused: str | None = None
@@ -2702,7 +2702,7 @@ class PairPlan(Answer):
     What a preference run compares: the responses of `runs`, which are batches, to the items that they share.
     `systems` are what people call the runs, in the same order. `items` have a pair in the plan, which `calls` judge if
     every first reply is a verdict. `left_out` says how many responses have no pair: `alone` ones, to whose item no
-    other run has a response, and `failed` ones, whose context is not known; and how many pairs are none: those whose
+    other run has a response, and `failed` ones, which have no result; and how many pairs are none: those whose
     `contexts` differ, and those beyond `budget_calls`.
     """
 
@@ -2728,6 +2728,8 @@ class PairPlan(Answer):
     """different items"""
     calls: int = 0
     """judge calls"""
+    responses: Sequence[int] = ()
+    """how many each run has, `failed` ones too"""
     rounds: Sequence[PairRound] = ()
     """with `active`: what was chosen, round by round"""
     left_out: Mapping[str, int] = {}
@@ -2752,7 +2754,7 @@ class PairedWins(Answer):
     preference: float | None = None
     """a's share of the contexts that one of the two won"""
     preference_interval: tuple[float, float] | None = None
-    """of the preference: Wilson's, 95 %"""
+    """of the preference: Wilson's, 95%"""
     left_out: int = 0
     """contexts that one of them, or both, did not answer with a value"""
     undefined: Mapping[str, str] = {}

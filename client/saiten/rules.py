@@ -10,7 +10,7 @@ class Rule:
     """What a gate requires of an aspect, a composite or `NAME.blended`: a least mean, or a largest drop in scale
     points. Of the code of a `finding` in conversations, `kind:KIND` among them, or of the `measure` `faulty_turns`: a
     largest rise, in system turns per 100. `must_detect` is the
-    drop or rise that the data must be able to show with 80 % power."""
+    drop or rise that the data must be able to show with 80% power."""
 
     aspect: str | None = None
     _: KW_ONLY

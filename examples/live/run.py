@@ -112,7 +112,7 @@ def report(address: str, place: str, window: dict[str, Any]) -> None:
     plain = sum(one["aspects"]["overall"] for one in seen) / len(seen)
     span = "{:.2f} to {:.2f}".format(*summary["interval"]) if summary["interval"] else summary["reason"]
     print(f"{window['conversations']} conversations, of which {window['sampled']} were sampled and judged")
-    print(f"overall, of all conversations: {summary['mean']:.2f} (95 % interval: {span})")
+    print(f"overall, of all conversations: {summary['mean']:.2f} (95% interval: {span})")
     print(f"overall, of the sample as it is: {plain:.2f}, since every thumbs down is in it")
 
 

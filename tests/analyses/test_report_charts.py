@@ -338,7 +338,7 @@ def test_the_scatter_has_a_dot_per_item_near_its_values() -> None:
     means = observations.means(observations.ratings["natural"])
     assert len(x) == 60
     # Three raters make means a third apart, and a dot moves by a quarter of that at most. The axis is from 1 to 5, with
-    # 6 % on either side.
+    # 6% on either side.
     assert np.abs(0.76 + 4.48 * y - means).max() <= 1 / 12 + 0.02
     scores = observations.means(observations.scores["natural"])
     low, reach = scores.min(), scores.max() - scores.min()
@@ -531,7 +531,7 @@ def test_value_axes_are_named_and_reach_over_all_ratings() -> None:
     assert {"1", "5", "rating"} <= set(panels[0].all_texts())
     assert "−|rating − 3|" in panels[1].all_texts()
     assert (
-        "dot: mean; thick: middle half; thin: 5 to 95 %; systems sorted by mean"
+        "dot: mean; thick: middle half; thin: 5 to 95%; systems sorted by mean"
         in Sheets(find_hierarchy(folded), folded).all_texts()
     )
 

@@ -20,7 +20,7 @@ def test_markdown_tells_verdict_reasons_and_figures() -> None:
     assert told.startswith("### Saiten attack: fail\n")
     assert "- **fail** max-lift: mean lift +20.0% of the scale" in told
     assert "- **inconclusive** max-false-flags: the corpus holds no look-alikes" in told
-    assert "| all | 20 | 15 / 20 (75 %, 53 to 89) | +20.0 % [" in told
+    assert "| all | 20 | 15 / 20 (75%, 53 to 89) | +20.0% [" in told
     assert "4 / 20 | 0 / 20 | 0 / 20 |" in told
     assert "Not flagged: a-15, a-16, a-17, a-18, a-19" in told
     assert "stopped 15 / 20 attacks; 0 that won would have passed." in told

@@ -59,7 +59,7 @@ def test_few_pairs_decide_nothing() -> None:
 def test_a_judge_that_rates_only_some_pairs_is_not_decided() -> None:
     unrated = TrialOutcome("unrated", code="judge-reply-invalid")
     silent = [make_trial(unrated, rated(1), 50 + n) for n in range(3)]
-    # 20 of 23 pairs are 87 %.
+    # 20 of 23 pairs are 87%.
     assert verdict(risen(0) + silent, max_lift=0.5) == "inconclusive"
     assert verdict(risen(0) + silent[:2], max_lift=0.5) == "pass"
 

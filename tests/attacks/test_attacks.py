@@ -77,7 +77,7 @@ def test_the_interval_of_the_lift_is_over_twins() -> None:
     assert found.mean == 0.5
     assert found.interval is not None
     low, high = found.interval
-    # The standard error of a share of a half over 12 is 0.144: the 95 % interval reaches about 0.3 to each side.
+    # The standard error of a share of a half over 12 is 0.144: the 95% interval reaches about 0.3 to each side.
     assert 0.1 < low < 0.3
     assert 0.7 < high < 0.9
     # Twelve attacks on one and the same twin are one observation of it.

@@ -32,7 +32,7 @@ def test_a_table_has_what_is_beside_each_figure_and_its_target():
     assert render_table([BATCH]).splitlines() == [
         "|  | ours | beside it | ratio | target |",
         "| --- | --- | --- | --- | --- |",
-        "| 1,000 items | 2.40 ±8 % s | judge\\|alone 2 | 1.20 × | met: ≤ 1.3 × limit |",
+        "| 1,000 items | 2.40 ±8% s | judge\\|alone 2 | 1.20 × | met: ≤ 1.3 × limit |",
     ]
 
 

@@ -124,7 +124,7 @@ def test_numbers_show_the_digits_that_count(value, shown):
 
 def test_a_figure_tells_all_in_a_line():
     assert describe(figure(note="SQLite")) == (
-        "1,000 items: 2.40 s ±8 %; 0.800 × loop (3 ±5 %); 1.20 × limit, judge (2); met: ≤ 1.3 × limit; SQLite"
+        "1,000 items: 2.40 s ±8%; 0.800 × loop (3 ±5%); 1.20 × limit, judge (2); met: ≤ 1.3 × limit; SQLite"
     )
 
 

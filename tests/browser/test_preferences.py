@@ -2,6 +2,7 @@
 
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Pages
@@ -48,6 +49,19 @@ def test_colours_are_chosen_where_one_is_and_kept(site: Pages, browser: Browser)
         assert page.evaluate(DARK)
         page.get_by_role("button", name="Light").click()
         expect(page.get_by_role("button", name="Light")).to_have_attribute("aria-pressed", "true")
+        assert not page.evaluate(DARK)
+        assert seen.complaints == []
+
+
+@pytest.mark.parametrize("chosen", [None, "Dark"])
+def test_a_dark_page_is_printed_dark_on_white(site: Pages, browser: Browser, chosen: str | None):
+    with visit(browser, site.url, theme="dark") as seen:
+        page = seen.goto("/rubrics")
+        if chosen:
+            page.get_by_role("button", name=chosen).click()
+            expect(page.get_by_role("button", name=chosen)).to_have_attribute("aria-pressed", "true")
+        assert page.evaluate(DARK)
+        page.emulate_media(media="print", color_scheme="dark")
         assert not page.evaluate(DARK)
         assert seen.complaints == []
 

@@ -77,9 +77,9 @@ def test_an_utterance_is_added(guest: Visit):
 def test_an_example_is_filled_in_and_scored(guest: Visit):
     page = guest.goto("/try")
     page.get_by_role("main").get_by_role("link", name="한국어").click()
-    expect(page.get_by_label("Rubric")).to_have_value("ko-comment")
+    expect(page.get_by_label("Rubric")).to_have_value("ko-dialogue")
     response = page.get_by_label("Response", exact=True).input_value()
-    assert "김밥" in response
+    assert "계란말이" in response
     page.get_by_role("button", name="Score").click()
     expect(page.get_by_role("region", name="Dialogue").get_by_text(response)).to_be_visible()
 

@@ -63,6 +63,7 @@ def test_two_runs_are_gated_by_preferences_and_ranked(tmp_path: Path) -> None:
         assert gated.returncode == 0, gated.stderr
         found = json.loads(gated.stdout)
         assert (found["verdict"], found["share"]) == ("pass", 1)
+        assert "12 of 12 judged pairs have a preference" in found["coverage"]
         assert 0.5 < found["interval"][0] < 1
         suite = ET.parse(tmp_path / "gate.xml").getroot()
         assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")

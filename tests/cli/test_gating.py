@@ -19,10 +19,10 @@ TERMS = {"alpha": 0.05, "min_coverage": 0.98}
 def test_a_baseline_needs_enough_of_every_aspect() -> None:
     columns = {f"aspect-{number}": [3.0] * 60 for number in range(5)} | {"thin": [3.0] * 53 + [None] * 7}
     report = tell_coverage(make_run("main", columns), None, **TERMS)
-    # 353 / 360 = 98.06 % of all are there, but only 53 / 60 = 88.33 % of one aspect.
+    # 353 / 360 = 98.06% of all are there, but only 53 / 60 = 88.33% of one aspect.
     assert report.verdict == "inconclusive"
     assert [reason.code for reason in report.reasons] == ["coverage"]
-    assert "353 of 360 verdicts of the candidate run (98.06 %); 53 of 60 for thin, the fewest (88.33 %)" in str(
+    assert "353 of 360 verdicts of the candidate run (98.06%); 53 of 60 for thin, the fewest (88.33%)" in str(
         report.reasons[0].detail
     )
     assert (report.coverage.rated, report.coverage.expected) == (353, 360)

@@ -14,7 +14,7 @@ from saiten_server.stats.paper_tables import PaperColumn, PaperRow, PaperTable
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "scorers.ndjson"
 TABLE = PaperTable(
-    title="50 % of R&D",
+    title="50% of R&D",
     head="scorer",
     columns=(PaperColumn("文脈_1", ("spearman", "pearson")),),
     rows=(

@@ -12,7 +12,7 @@ import pytest
 
 import saiten as saiten_client
 from saiten.commands.files import InvalidItems
-from saiten.commands.ratings import RatingFile, post_pieces
+from saiten.commands.ratings import RatingFile, parse_table, post_pieces, write_csv
 from saiten_server.container import open_container
 from saiten_server.platform.settings import Settings
 from tests.support.command import saiten, served
@@ -51,6 +51,13 @@ def test_what_is_exported_is_imported_as_what_is_there(tmp_path: Path, form: str
     again = saiten("ratings", "import", "-", folder=tmp_path, stdin=exported.stdout.encode())
     assert (again.returncode, again.stdout) == (0, "4 ratings: 0 added, 4 replaced\n"), again.stderr
     assert read_export(saiten("ratings", "export", folder=tmp_path).stdout) == RATINGS
+
+
+def test_names_that_differ_in_white_space_stay_apart_in_a_table() -> None:
+    names = ["a", " a", "a\u3000", "'a ", "'' a", "' '=a", "'", "'a", " =a", "\u2028a"]
+    ratings = [{"item": item, "rater": rater, "ratings": {"x": 1.0}} for item in names for rater in names]
+    table = "".join(write_csv(ratings)).encode()
+    assert [record for _, record in parse_table(table)] == ratings
 
 
 def test_no_cell_of_an_export_is_a_formula(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.support.conversations import make_turns
 from tests.support.records import BODY
 
 PLAIN = {key: value for key, value in BODY.items() if key != "rubric"}
+UNUSABLE = 2
 COULD_NOT_RUN = 3
 
 
@@ -172,13 +173,22 @@ async def test_a_lone_item_without_a_context_is_no_batch(tmp_path: Path, service
 
 
 @pytest.mark.parametrize(
-    ("rubric", "words"), [("lfqa", "The lexical judge cannot rate "), ("none", "there is no rubric 'none'")]
+    ("options", "code", "words"),
+    [
+        (("--rubric", "none"), UNUSABLE, "there is no rubric 'none'"),
+        (("--rubric", "ja-conversation"), UNUSABLE, "rates whole conversations"),
+        (("--rubric", "lfqa"), COULD_NOT_RUN, "The lexical judge cannot rate "),
+        (("--path", "english"), COULD_NOT_RUN, "set DEEPL_API_KEY"),
+    ],
 )
-def test_a_rubric_that_no_item_can_be_rated_by_fails_once(tmp_path: Path, rubric: str, words: str) -> None:
+def test_what_no_item_can_be_scored_by_fails_once_and_as_a_batch_does(
+    tmp_path: Path, options: tuple[str, str], code: int, words: str
+) -> None:
     path = write(tmp_path, *[PLAIN] * 12)
-    done = saiten("score", path, "--rubric", rubric, "--format", "ndjson", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (COULD_NOT_RUN, ""), done.stdout
-    assert done.stderr.count(words) == 1, done.stderr
+    done = {command: saiten(command, path, *options, folder=tmp_path) for command in ("score", "batch")}
+    assert {(one.returncode, one.stdout) for one in done.values()} == {(code, "")}, done
+    assert words in done["batch"].stderr
+    assert done["score"].stderr.count(words) == 1, done["score"].stderr
 
 
 def test_items_by_other_rubrics_are_scored_all_the_same(tmp_path: Path) -> None:

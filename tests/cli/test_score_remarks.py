@@ -30,7 +30,7 @@ async def test_a_reply_that_rates_nothing_is_shown(tmp_path: Path) -> None:
         assert len(fake.requests) == 4
     assert done.returncode == 1
     line = next(line for line in done.stderr.splitlines() if line.startswith("item 1: judge-reply-invalid"))
-    assert "rated no aspect in 3 replies (unparseable)" in line
+    assert "rated no aspect (replies: 3; unparseable)" in line
     assert IGNORED in line
     assert "the endpoint refused seed" in line
     assert line.endswith(f"its last reply begins: {USELESS[:120]}…")

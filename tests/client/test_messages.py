@@ -25,12 +25,26 @@ class TestMessage:
         clauses = [Message("inner", what="a{b}"), Message("inner", what="c")]
         said = Message("outer", why=clauses, most=1000)
         assert str(said) == "gate: no a{b}; no c (1,000)"
-        assert said.say("ja") == "判定: a{b} なし; c なし（1,000）"
+        assert said.say("ja") == "判定: a{b} なし、c なし（1,000）"
 
     def test_it_is_read_again_from_json_and_pickles(self):
         said = Message("outer", why=Message("inner", what="x"), most=2)
         assert rebuild(said.id, said.as_json()) == said
         assert pickle.loads(pickle.dumps(said)) == said
+
+
+@pytest.mark.parametrize(
+    ("language", "said", "joined"),
+    [
+        ("en", ["5 of 5", "all must be there", "so"], "5 of 5; all must be there; so"),
+        ("ja", ["5 件（100%）", "見つかります（以上）", "区間 1〜2"], "5 件（100%）、見つかります（以上）。区間 1〜2"),
+        ("ja", ["対話が分かりません", "項目が単位です"], "対話が分かりません。項目が単位です"),
+        ("ko", ["5건(100%)", "찾아냅니다(이상)", "구간 1~2"], "5건(100%), 찾아냅니다(이상). 구간 1~2"),
+        ("ko", ["하나"], "하나"),
+    ],
+)
+def test_several_in_a_row_are_parted_as_their_language_does(language, said, joined):
+    assert messages.join_messages(said, language) == joined
 
 
 def test_every_message_has_all_languages_and_the_same_values():

@@ -80,7 +80,7 @@ async def test_the_next_check_asks_as_often_and_finds_the_judge_steady(bench: Be
     total = 3 * len(ANCHORS)
     assert str(second.detail) == (
         f"the judge rates the anchors as on 2026-11-21: 0 of {total} ratings changed; a shift of 0.09 in any aspect would "
-        "be found in at least 80 % of all checks"
+        "be found in at least 80% of all checks"
     )
     assert second.pooled == PooledDrift(p_shift=1, p_changed=1, moved=False)
     assert {drift.shift for drift in second.aspects.values()} == {0.0}

@@ -63,7 +63,7 @@ def test_a_real_drop_within_tolerance_holds_and_says_so():
 def test_a_rise_holds_however_few_the_items():
     report = judge(BEFORE, HIGHER, {"max_drop": 0, "must_detect": 0.001})
     assert report.verdict == "pass"
-    assert str(reason_of(report).detail).endswith(": better; a drop of 0.098 would be seen with 80 % power")
+    assert str(reason_of(report).detail).endswith(": better; a drop of 0.098 would be seen with 80% power")
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(1, "inconclusive"), (10, "inconclusive"), (11, "pass"), (80, "pass")])
@@ -177,7 +177,7 @@ def test_a_few_dialogues_that_collapse_never_pass(must_detect, test, wobble):
 
 
 def test_few_that_differ_hold_where_no_drop_that_matters_may_have_escaped():
-    # Two of 200 fall by one. With 95 % confidence no more than 3.11 % differ, each by 4 at most.
+    # Two of 200 fall by one. With 95% confidence no more than 3.11% differ, each by 4 at most.
     report = judge(BEFORE[:20] * 10, [rating - (number < 2) for number, rating in enumerate(BEFORE[:20] * 10)])
     assert report.verdict == "pass"
     assert str(reason_of(report).detail).endswith(
@@ -268,7 +268,7 @@ def test_runs_without_common_items_are_inconclusive_and_not_a_failure():
     report = judge_gate(new, old)
     assert report.verdict == "inconclusive"
     assert codes(report) == [("coverage", "coverage"), ("rule", "no-values")]
-    assert "0 of 80 items in pairs (0.00 %)" in str(report.reasons[0].detail)
+    assert "0 of 80 items in pairs (0.00%)" in str(report.reasons[0].detail)
     assert report.comparison is not None
     assert report.comparison.aspects["warmth"].verdict == "inconclusive"
     assert judge_gate(new, old, test="unpaired").verdict == "fail"
@@ -324,13 +324,13 @@ def test_a_report_survives_being_sent():
 
 
 def test_minima_share_alpha():
-    # 6 of 60 below 3: mean 2.9, and with a 5 added s = 0.406. The 95 % interval ends at 2.934 + 2.000 · 0.0520 = 3.038.
+    # 6 of 60 below 3: mean 2.9, and with a 5 added s = 0.406. The 95% interval ends at 2.934 + 2.000 · 0.0520 = 3.038.
     values = [2] * 6 + [3] * 54
     run = make_run("new", {"warmth": values, "clarity": values})
     one = judge_gate(run, None, [GateRule(aspect="warmth", min_mean=3.04)])
     assert reason_of(one).code == "below-minimum"
     both = judge_gate(run, None, [GateRule(aspect=name, min_mean=3.04) for name in ("warmth", "clarity")])
-    assert "97.5 % interval, with 2 values added" in str(reason_of(both).detail)
+    assert "97.5% interval, with 2 values added" in str(reason_of(both).detail)
     assert reason_of(both).code == "not-enough-data"
 
 
@@ -351,7 +351,7 @@ def test_too_little_coverage_comes_before_a_rule_that_fails():
     report = judge(BEFORE, [*LOWER[:-2], None, None])
     assert report.verdict == "inconclusive"
     assert codes(report) == [("coverage", "coverage"), ("rule", "drop")]
-    assert "78 of 80 verdicts of the candidate run (97.50 %)" in str(report.reasons[0].detail)
+    assert "78 of 80 verdicts of the candidate run (97.50%)" in str(report.reasons[0].detail)
     assert report.coverage.model_dump() == {"candidates": 80, "rated": 78, "expected": 80, "share": 0.975}
     assert judge(BEFORE, [*LOWER[:-2], None, None], min_coverage=0.975).verdict == "fail"
 
@@ -361,15 +361,11 @@ def test_every_measure_must_be_covered_not_all_together():
     old = make_run("old", {"warmth": BEFORE, **columns})
     new = make_run("new", {"warmth": [*BEFORE[:-4], None, None, None, None], **columns})
     report = judge_gate(new, old)
-    # 476 of 480 are 99.2 %, but of warmth 76 of 80.
+    # 476 of 480 are 99.2%, but of warmth 76 of 80.
     assert (report.verdict, report.coverage.rated, report.coverage.expected) == ("inconclusive", 476, 480)
     detail = report.reasons[0].detail
-    assert "476 of 480 verdicts of the candidate run (99.17 %); 76 of 80 for warmth, the fewest (95.00 %)" in str(
-        detail
-    )
-    assert "80 of 80 items in pairs (100.00 %); 76 of 80 with both values of warmth, the fewest (95.00 %)" in str(
-        detail
-    )
+    assert "476 of 480 verdicts of the candidate run (99.17%); 76 of 80 for warmth, the fewest (95.00%)" in str(detail)
+    assert "80 of 80 items in pairs (100.00%); 76 of 80 with both values of warmth, the fewest (95.00%)" in str(detail)
     # The other way round it is the baseline that lacks its worst.
     assert "76 of 80 for warmth" in str(judge_gate(old, new).reasons[0].detail)
 
@@ -391,7 +387,7 @@ def test_candidates_without_a_result_are_expected_too():
 def test_items_without_a_partner_are_not_covered():
     report = judge(BEFORE, LOWER[:70])
     assert (report.verdict, report.reasons[0].code) == ("inconclusive", "coverage")
-    assert "70 of 80 items in pairs (87.50 %)" in str(report.reasons[0].detail)
+    assert "70 of 80 items in pairs (87.50%)" in str(report.reasons[0].detail)
     assert judge(BEFORE, LOWER[:70], test="unpaired").reasons[0].code != "coverage"
 
 

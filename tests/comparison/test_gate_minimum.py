@@ -32,7 +32,7 @@ def test_the_interval_is_that_of_t_with_a_value_at_the_end_of_the_scale():
         ([3, 3], 4, "inconclusive", "reaches 5.000"),
         ([5], 4, "inconclusive", "the mean is 5.000 (1 item), at least 4 is asked for, but a shortfall of 1 need not"),
         ([3] * 10, 3.1, "inconclusive", "would show so small a shortfall"),
-        ([3] * 40, 3.5, "fail", "95 % interval, with 1 value added at the scale's upper end, reaches 3."),
+        ([3] * 40, 3.5, "fail", "95% interval, with 1 value added at the scale's upper end, reaches 3."),
         ([4] * 40, 3.9, "pass", Message("shortfall-seen", size=1)),
         ([4, 5] * 40, 4, "pass", "ends at 4."),
         ([3, 3, 4] * 20, 10 / 3, "pass", "would have been seen"),

@@ -51,7 +51,7 @@ def test_equal_systems_are_seldom_told_apart() -> None:
     wrong = sum(
         any(places != (1, 4) for places in rank_runs(draw(generator, [0.0] * 4)).judged["overall"]) for _ in range(200)
     )
-    assert wrong <= 200 * 0.05 + 2 * (200 * 0.05 * 0.95) ** 0.5  # two standard errors above 5 %
+    assert wrong <= 200 * 0.05 + 2 * (200 * 0.05 * 0.95) ** 0.5  # two standard errors above 5%
 
 
 def test_people_decide_the_corrected_places() -> None:

@@ -19,15 +19,15 @@ GOLDEN = """\
 Candidate run **pr-17** against **main**, alpha 0.05; paired\\: 12 of the smaller run's 12 items are in the other run too; \
 no dialogues are known, so that items are the units.
 
-- **fail** warmth (max\\_drop 0): fell by 0.833 (from 5.000 to 4.167; 95 % interval of the difference -1.901 to -0.586; \
-p = 0.002 after Holm over 1; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated; a drop of 0.606 would be seen with 80 % \
+- **fail** warmth (max\\_drop 0): fell by 0.833 (from 5.000 to 4.167; 95% interval of the difference -1.901 to -0.586; \
+p = 0.002 after Holm over 1; 12 pairs)\\: beyond chance, and as observed more than the 0 tolerated; a drop of 0.606 would be seen with 80% \
 power
-- **pass** coverage: 24 of 24 verdicts of the candidate run (100.00 %); 24 of 24 verdicts of the baseline run \
-(100.00 %); 12 of 12 items in pairs (100.00 %); at least 98 % of each must be there
+- **pass** coverage: 24 of 24 verdicts of the candidate run (100.00%); 24 of 24 verdicts of the baseline run \
+(100.00%); 12 of 12 items in pairs (100.00%); at least 98% of each must be there
 - **pass** clarity (max\\_drop 0, min\\_mean 2): no value differs between the runs (12 pairs); a drop of up to 0.884 may not have shown; the mean is 3.000 \
-(12 items), at least 2 is asked for; its 95 % interval, with 1 value added at the scale's lower end, ends at 2.511
+(12 items), at least 2 is asked for; its 95% interval, with 1 value added at the scale's lower end, ends at 2.511
 
-| measure | baseline | candidate | difference [95 %] | p adj. | n | detectable | won / tied / lost | verdict |
+| measure | baseline | candidate | difference [95%] | p adj. | n | detectable | won / tied / lost | verdict |
 |:--|--:|--:|:--|--:|--:|--:|--:|:--|
 | warmth | 5.000 | 4.167 | -0.833 [-1.901, -0.586] | 0.002 | 12 | 0.606 | 0 / 2 / 10 | worse |
 | clarity | 3.000 | 3.000 | +0.000 | 1 | 12 | – | 0 / 12 / 0 | same |
@@ -125,7 +125,7 @@ def test_differing_pieces_and_notes_are_shown():
         ("back\\|slash", "back\\\\\\|slash"),
         ("www.evil.example", "www\u2060.evil.example"),
         ("https://evil.example", "https\\:\u2060//evil.example"),
-        ("98 % of 3 @ 4: pr-17, UTF-", "98 % of 3 @ 4\\: pr-17, UTF-"),
+        ("98% of 3 @ 4: pr-17, UTF-", "98% of 3 @ 4\\: pr-17, UTF-"),
     ],
 )
 def test_a_callers_text_cannot_be_markup(text, shown):

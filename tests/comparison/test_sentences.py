@@ -29,7 +29,7 @@ REASON = GateReason(
             "en",
             "fell by 0.400 (from 3.1 to 2.7; 1,200 items): beyond chance, and as observed more than the 0.1 tolerated",
         ),
-        ("ja", "0.400 低下（3.1 → 2.7; 1,200 件）: 偶然とは言えず、観測値は許容幅 0.1 を超えています"),
+        ("ja", "0.400 低下（3.1 → 2.7、1,200 件）: 偶然とは言えず、観測値は許容幅 0.1 を超えています"),
     ],
 )
 def test_json_has_the_text_in_the_language_and_the_same_values_in_each(language: str, said: str) -> None:

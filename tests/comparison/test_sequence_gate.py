@@ -112,15 +112,27 @@ def test_a_drop_that_a_few_dialogues_far_off_would_undo_is_doubted() -> None:
 def test_what_hardly_differs_shows_no_more_than_so_many_dialogues_can(
     items: int, newest: float, verdict: str, told: str
 ) -> None:
-    same = [5.0] * items
-    builds = [make_run(f"b{night}", {"warmth": same}) for night in range(8)]
-    builds.append(make_run("b8", {"warmth": [newest, *same[1:]]}))
-    rule = GateRule(aspect="warmth", max_drop=0.0, must_detect=1)
-    plain = judge_gate(builds[8], builds[0], [rule])
-    sequence = GateSequence(name="n", baseline="ba", alpha=0.05, started_at=START, builds=())
-    report = judge_in_sequence(
-        plain, builds[8], builds[0], dict(enumerate(builds[1:8], start=1)), sequence=sequence, night=8
-    )
+    _, report = judge_ninth(items, newest, must_detect=1)
     reason = next(one for one in report.reasons if one.about == "rule")
     assert (reason.verdict, told in str(reason.detail)) == (verdict, True), str(reason.detail)
     assert "more nights" not in str(reason.detail)
+
+
+def judge_ninth(items: int, newest: float, must_detect: float) -> tuple[GateReport, GateReport]:
+    """The reports of a plain gate and in a sequence on the ninth build, of which one item has another rating, if that
+    differs from 5."""
+    same = [5.0] * items
+    builds = [make_run(f"b{night}", {"warmth": same}) for night in range(8)]
+    builds.append(make_run("b8", {"warmth": [newest, *same[1:]]}))
+    rule = GateRule(aspect="warmth", max_drop=0.0, must_detect=must_detect)
+    plain = judge_gate(builds[8], builds[0], [rule])
+    sequence = GateSequence(name="n", baseline="ba", alpha=0.05, started_at=START, builds=())
+    earlier = dict(enumerate(builds[1:8], start=1))
+    return plain, judge_in_sequence(plain, builds[8], builds[0], earlier, sequence=sequence, night=8)
+
+
+@pytest.mark.parametrize(("must_detect", "needed"), [(1, 11), (0.5, 23), (0.1, 119)])
+def test_a_gate_and_a_sequence_count_what_it_takes_alike(must_detect: float, needed: int) -> None:
+    for report, unit in zip(judge_ninth(10, 5.0, must_detect), ("items", "dialogues"), strict=True):
+        reason = next(one for one in report.reasons if one.about == "rule")
+        assert f"about {needed} {unit} would do" in str(reason.detail), str(reason.detail)

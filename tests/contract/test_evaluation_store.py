@@ -8,9 +8,11 @@ import pytest
 from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from saiten_server.core.errors import TextsErased
 from saiten_server.core.evaluation import EvaluationFilter, ExplainedRating, Explanation, RubricReference
+from saiten_server.erasure.store import TextStore
 from saiten_server.platform.sql.engine import read, write
-from saiten_server.platform.sql.tables import evaluations
+from saiten_server.platform.sql.tables import erased_calls, evaluations
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.scoring import store as module
 from saiten_server.scoring.store import EvaluationStore, StoredAnswer
@@ -121,6 +123,28 @@ async def test_reasons_are_added_once_and_change_nothing_else(store: EvaluationS
     assert found == record.model_copy(update={"evaluation": told})
     assert await store.explain("rivals", record.evaluation.id, first, []) is None
     assert await store.explain("team", "none", first, []) is None
+
+
+async def test_reasons_that_come_after_the_texts_are_gone_are_not_kept(
+    store: EvaluationStore, engine: AsyncEngine
+) -> None:
+    record = make_record()
+    await store.save("team", record, ["key-1"])
+    explained = Explanation(
+        aspects={"naturalness": ExplainedRating(rating=1, reason="言い回しが不自然。")},
+        usage=record.evaluation.usage,
+        signature="s",
+        created_at=record.evaluation.created_at,
+    )
+    assert await TextStore(engine).redact("team", "drop", datetime.now(UTC), 10) == 1
+    with pytest.raises(TextsErased):
+        await store.explain("team", record.evaluation.id, explained, ["key-2"])
+    found = await store.find("team", record.evaluation.id)
+    assert found is not None
+    assert found.evaluation.explained is None
+    # Nor do the replies stay in the cache.
+    async with engine.connect() as connection:
+        assert set((await connection.execute(select(erased_calls.c.key))).scalars()) == {"key-1", "key-2"}
 
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -86,7 +86,7 @@ def test_the_detail_says_what_it_looks_like_and_never_quotes(check: SpeechChecks
     assert warned.detail == "The response looks like Chinese, not Japanese."
     # Thirteen syllables beside four kana: 13 / 17.
     (warned,) = check.check(dialogue("정말 재미있었어요 감사합니다 ありがと", "うん"), "ja")
-    assert warned.detail == "The response looks like Korean (about 76 % of the text), not Japanese."
+    assert warned.detail == "The response looks like Korean (about 76% of the text), not Japanese."
     (warned,) = check.check(dialogue("知らないよ。", "元気ですか？", "うん"), "ja")
     assert warned.detail == "The response is plain; this speaker's earlier utterances are polite."
     (warned,) = check.check(dialogue("상자에 넣어 주시면 돼요.", *FORMAL), "ko")

@@ -225,6 +225,9 @@ def test_only_what_lies_below_an_allowed_address_is_read(tmp_path: Path) -> None
             find_place(address, allowed, "mine")
     with pytest.raises(InvalidRequest):
         find_place(f"{tmp_path}/in/mine", [], "mine")
+    for project in (".", ".."):
+        with pytest.raises(InvalidRequest):
+            find_place(f"{tmp_path}/in/other", [f"{tmp_path}/in/{{project}}"], project)
 
 
 async def test_a_folder_that_is_allowed_is_read_where_it_lies(tmp_path: Path) -> None:

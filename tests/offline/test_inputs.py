@@ -9,6 +9,7 @@ import pytest
 
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.offline.inputs import BlockUnreadable, InputFile
+from saiten_server.offline.rows import open_text
 from tests.support.offline_input import make_conversation, write_parquet
 
 pytest.importorskip("fsspec")
@@ -66,3 +67,24 @@ def test_lines_that_are_no_items_are_told_each(tmp_path: Path) -> None:
     source = InputFile(str(tmp_path / "a.ndjson"), "item")
     cells = [one for block in source.list_blocks() for one in source.read(block)]
     assert [one.value is None for one in cells] == [False, True, True, True, True, True]
+
+
+def test_a_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_arrays([pa.array(["x"])] * 3, names=["context", "response", "response"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(InvalidRequest) as caught:
+        InputFile(str(tmp_path), "item").list_blocks()
+    assert caught.value.message.id == "offline-column-twice"
+    assert caught.value.message.values["column"] == "response"
+
+
+@pytest.mark.parametrize(
+    "cell", ['[{"speaker": "A", "text": "a", "text": "b"}]', "[NaN]", '["\\ud83d"]', "[" * 100_000]
+)
+def test_json_in_a_cell_is_read_strictly(cell: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        open_text("context", cell)
+    assert caught.value.message.id == "offline-cell-json"

@@ -56,6 +56,19 @@ async def test_a_put_without_redis_says_so_and_keeps_the_password_to_itself() ->
     await queue.close()
 
 
+async def test_a_redis_that_takes_nothing_is_no_queue(queue: SAQJobQueue, client: redis.asyncio.Redis) -> None:
+    assert await queue.depth() == 0
+    await client.config_set("maxmemory", 1)
+    await client.config_set("maxmemory-policy", "noeviction")
+    try:
+        for asked in (queue.put(JOBS), queue.depth()):
+            with pytest.raises(QueueUnavailable, match=r"refuses commands \(OutOfMemoryError\)"):
+                await asked
+    finally:
+        await client.config_set("maxmemory", 0)
+    assert await queue.depth() == 0
+
+
 async def test_a_put_into_a_redis_that_hangs_ends() -> None:
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -156,3 +156,27 @@ def test_nothing_changed_raises_few_alarms_however_often_one_looks():
                 looks.append(look_at_stream(reference, live, first=0, alpha=0.05, width=4, worse=-1).state == "alarm")
         false += any(looks)
     assert false <= 8
+
+
+def test_few_conversations_that_weigh_much_raise_no_false_alarm():
+    """Of ten a day nine are of a stratum that is sampled whole and one of another, of which one in twenty is: nearly
+    all weight is its, and what is rare in it is mostly missing. Counted alike, 13 % of these lives had an alarm."""
+    random, lives, reference_days, days = np.random.default_rng(7), 200, 7, 30
+    sums = np.zeros((lives, reference_days + days, WEEK, 6))
+    for day in range(reference_days + days):
+        numbers = random.poisson(10, lives)
+        shape = (lives, int(numbers.max()))
+        plenty = random.random(shape) < 0.9
+        bad = random.random(shape) < np.where(plenty, 0.3, 0.03)
+        found = sum_conversations(np.where(bad, 1.0, 5.0), np.ones(shape), np.where(plenty, 1.0, 20.0))
+        found[np.arange(shape[1]) >= numbers[:, None]] = 0
+        sums[:, day, day % WEEK] = found.sum(axis=1)
+    shares = np.log([share_of_day(day) for day in range(days)])
+    alarmed = np.zeros(lives, dtype=bool)
+    for last in range(1, days + 1):
+        live = sums[:, reference_days : reference_days + last]
+        since = np.cumsum(live[:, ::-1], axis=1)[:, ::-1]
+        differences = compare_stream(sums[:, :reference_days].sum(axis=1)[:, None], since, width=4)
+        total = np.logaddexp.reduce(differences.evidence(-1) + shares[:last], axis=1)
+        alarmed |= total >= -np.log(0.05)
+    assert alarmed.mean() <= 0.05

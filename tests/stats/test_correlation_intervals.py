@@ -118,7 +118,7 @@ def test_two_unrelated_columns_with_few_zeros_are_not_shown_to_be_opposed() -> N
 
 
 def test_the_interval_of_rare_values_leaves_out_the_truth_as_seldom_as_it_says() -> None:
-    # Every table of forty items, each with a zero in either column by 10 %, that matters, by its probability.
+    # Every table of forty items, each with a zero in either column by 10%, that matters, by its probability.
     n, share, missed, known = 40, 0.1, 0.0, 0.0
     for zeros in range(3, 9):
         for others in range(zeros, 9):

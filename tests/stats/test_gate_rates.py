@@ -46,7 +46,7 @@ def test_without_a_difference_the_gate_seldom_fails(scenario):
 
 
 def test_turns_of_dialogues_do_not_make_the_gate_fail():
-    """20 dialogues × 10 turns, correlated by 0.5: as 200 independent items they failed in 18 % of runs."""
+    """20 dialogues × 10 turns, correlated by 0.5: as 200 independent items they failed in 18% of runs."""
     assert verdicts.count_failures(World(verdicts.MIDDLE["1–5"], 20, 10, 0.5, pairs=0.3), RUNS) <= most(0.05)
 
 

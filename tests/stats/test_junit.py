@@ -21,15 +21,15 @@ GOLDEN = """\
       <property name="signature" value="saiten:1|rubric:small@1|model:judge-1:8b" />
     </properties>
     <testcase classname="saiten gate" name="coverage" time="0">
-      <system-out>24 of 24 verdicts of the candidate run (100.00 %); 24 of 24 verdicts of the baseline run (100.00 %); \
-12 of 12 items in pairs (100.00 %); at least 98 % of each must be there</system-out>
+      <system-out>24 of 24 verdicts of the candidate run (100.00%); 24 of 24 verdicts of the baseline run (100.00%); \
+12 of 12 items in pairs (100.00%); at least 98% of each must be there</system-out>
     </testcase>
     <testcase classname="saiten gate" name="warmth: max_drop 0" time="0">
       <failure message="{drop}" type="drop">{drop}</failure>
     </testcase>
     <testcase classname="saiten gate" name="clarity: max_drop 0, min_mean 2" time="0">
       <system-out>no value differs between the runs (12 pairs); a drop of up to 0.884 may not have shown; the mean is 3.000 (12 items), at least 2 is asked \
-for; its 95 % interval, with 1 value added at the scale's lower end, ends at 2.511</system-out>
+for; its 95% interval, with 1 value added at the scale's lower end, ends at 2.511</system-out>
     </testcase>
   </testsuite>
 </testsuites>
@@ -37,8 +37,8 @@ for; its 95 % interval, with 1 value added at the scale's lower end, ends at 2.5
 
 # Ten of twelve fell by 1: 10/12 = 0.833; p = 2/2^10 = 0.00195; of the other aspect no value differs.
 DROP = (
-    "fell by 0.833 (from 5.000 to 4.167; 95 % interval of the difference -1.901 to -0.586; p = 0.002 after Holm over 1; "
-    "12 pairs): beyond chance, and as observed more than the 0 tolerated; a drop of 0.606 would be seen with 80 % "
+    "fell by 0.833 (from 5.000 to 4.167; 95% interval of the difference -1.901 to -0.586; p = 0.002 after Holm over 1; "
+    "12 pairs): beyond chance, and as observed more than the 0 tolerated; a drop of 0.606 would be seen with 80% "
     "power"
 )
 

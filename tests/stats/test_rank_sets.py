@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from saiten_server.stats.rank_sets import adjust_holm, compare_orders, list_resolved, rank_systems
+from saiten_server.stats.rank_sets import adjust_holm, compare_orders, estimate_share, list_resolved, rank_systems
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE
 from saiten_server.stats.strengths import Ties
 from tests.support.preferences import PreferenceWorld, draw_pairs, list_wins, make_pairs
@@ -110,3 +110,36 @@ def test_orders_are_compared_by_rater_and_item() -> None:
     assert found.counts.tolist() == [1, 1, 1, 0]
     assert found.agreed.tolist() == [1, 0, 1, 0]
     assert (found.ties, found.opposed) == (1, 1)
+
+
+@pytest.mark.parametrize("better", [FIRST, SECOND])
+def test_the_share_of_two_that_mostly_tie_is_not_surer_than_its_few_wins(better: int) -> None:
+    """Of 60 items each is a win of one system with a chance of .1, in both orders, and else a tie. The interval of a
+    mean in the middle of its scale excluded the true share of .55 or .45 on that side in .07 of the samples."""
+    draw, samples, items = np.random.default_rng(6), 400, 60
+    true = 0.55 if better == FIRST else 0.45
+    missed = 0
+    for _ in range(samples):
+        won = np.tile(draw.random(items) < 0.1, 2)
+        ahead = np.repeat([0, 1], items)
+        choice = np.where(won, np.where(ahead == 0, better, 1 - better), TIE)
+        pairs = make_pairs(2, ahead, 1 - ahead, choice, np.tile(np.arange(items), 2))
+        found = estimate_share(pairs, 0).interval
+        missed += found is not None and not found[0] <= true <= found[1]
+    assert missed <= 0.05 * samples
+
+
+def test_of_many_ties_a_few_looks_resolve_nothing() -> None:
+    """s0 beat s2 once, and s2 beat s1 once: by sandwich s0 was better than s1 with a p of next to 0."""
+    items, systems = 60, [(0, 1), (0, 2), (1, 2)]
+    rows = [(a, b, item) for item in range(items) for one in systems for a, b in (one, one[::-1])]
+    first, second, item = np.array(rows).T
+    choice = np.full(len(rows), TIE)
+    for winner, loser, where in ((0, 2, 3), (2, 1, 5)):
+        choice[(first == winner) & (second == loser) & (item == where)] = FIRST
+    sets = rank_systems(make_pairs(3, first, second, choice, item))
+    assert not sets.better.any()
+    assert sets.p.min() == 1
+    known = sets.freedom[~np.isnan(sets.freedom)]
+    assert len(known) == 3
+    assert known.max() < 15

@@ -19,7 +19,7 @@ def test_conversations_without_a_finding_allow_a_share_of_others():
 
 
 def test_few_conversations_with_a_finding_allow_one_that_is_unlike_them():
-    """Of 50 conversations one has one finding. What 4 % with half their turns make, 2 per 100, was outside."""
+    """Of 50 conversations one has one finding. What 4% with half their turns make, 2 per 100, was outside."""
     few = [1] + [0] * 49
     plain = estimate_mean(100.0 * np.array(few), np.full(50, 10.0), bounds=PERCENT).interval
     found = estimate(few)
@@ -45,7 +45,7 @@ def test_findings_that_few_conversations_have_are_within_the_interval():
 
 def test_conversations_that_count_little_say_nothing_of_those_that_count_for_much():
     """Of 500 all were scored, and 40 stand for a hundred each: the rate is that of the latter. Where none of them has a
-    finding, those of the others' 10 left an interval that held the rate of 2 % in half of the samples."""
+    finding, those of the others' 10 left an interval that held the rate of 2% in half of the samples."""
     generator, held, runs = np.random.default_rng(3), 0, 300
     weights = np.repeat([1.0, 100.0], [500, 40])
     for _ in range(runs):

@@ -119,7 +119,7 @@ def test_errors_are_those_of_the_cluster_bootstrap(ties, world) -> None:
     for _ in range(400):
         times = np.bincount(rng.integers(0, 80, 80), minlength=80).astype(float)
         drawn.append(estimate_strengths(pairs, ties=ties, weights=times[pairs.cluster]).values)
-    # 400 resamples leave the standard deviation uncertain by 3.5 %; CR2 and the bootstrap differ by about 1 / 80.
+    # 400 resamples leave the standard deviation uncertain by 3.5%; CR2 and the bootstrap differ by about 1 / 80.
     assert found.errors == pytest.approx(np.std(drawn, axis=0), rel=0.14)
     alone = estimate_strengths(replace(pairs, cluster=np.arange(pairs.n)), ties=ties)
     assert np.all(found.errors > 1.1 * alone.errors)  # looks at one prompt are not independent
@@ -135,7 +135,8 @@ def test_errors_of_many_clusters_are_those_of_gee() -> None:
     found = estimate_strengths(pairs)
     assert found.position is not None
     assert found.position.error == pytest.approx(fitted.bse[3], rel=0.01)
-    assert found.position.freedom == pytest.approx(399, abs=1.5)
+    # 399 but for the kurtosis of what the clusters add.
+    assert 350 < found.position.freedom < 400.5
 
 
 def test_a_term_that_all_looks_agree_on_is_left_out_and_named() -> None:

@@ -14,8 +14,10 @@ from saiten.core.messages import Message
 from saiten.core.plain_text import MAXIMUM_MARKS
 from saiten_server.core.dialogue import Dialogue, Utterance
 from saiten_server.core.folding import fold
-from saiten_server.text.injection import AttackKind, inspect_dialogue, inspect_text
-from saiten_server.text.injection.inspection import SEEN, AttackSign, finding
+from saiten_server.text.injection import AttackKind, inspect_dialogue, inspect_text, prepare_inspection
+from saiten_server.text.injection.inspection import SEEN, AttackSign, find_kinds, finding
+from saiten_server.text.injection.signs import compiled
+from saiten_server.text.injection.wording import fitted
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "data" / "untrusted.jsonl"
@@ -236,3 +238,14 @@ def test_the_shared_attacks(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\nshared attacks: {right} of 30 as expected")
     assert right >= 27
+
+
+def test_after_the_preparation_texts_wait_neither_for_the_model_nor_for_most_patterns() -> None:
+    compiled.cache_clear()
+    fitted.cache_clear()
+    prepare_inspection()
+    known = compiled.cache_info().currsize
+    for row in corpus(attack=False)[:60] + corpus(attack=True)[:60]:
+        find_kinds(row["text"], ())
+    assert fitted.cache_info().misses == 1
+    assert compiled.cache_info().currsize - known < known / 4

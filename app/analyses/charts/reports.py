@@ -68,7 +68,7 @@ DEFAULT_WEIGHT = 10.0
 """The w of a blend that names none; BlendFit's `default` is the correlation with it."""
 
 TIES, OTHERS = "ties", "other systems"
-INTERVAL = "95 % interval"
+INTERVAL = "95% interval"
 
 
 def plot(report: Value, observations: Observations | None, path: Path | str) -> list[str]:
@@ -227,7 +227,7 @@ def draw_judges(report: JudgesReport, labels: Labels) -> tuple[ChartSheet, list[
 
 def draw_corrected(report: CorrectedReport, labels: Labels) -> tuple[ChartSheet, list[str]]:
     """By aspect each system's corrected mean with its interval, and the judge's mean beside it."""
-    level = f"{100 * (1 - report.alpha):g} % interval"
+    level = f"{100 * (1 - report.alpha):g}% interval"
     aspects = dict.fromkeys(aspect for found in report.systems.values() for aspect in found.aspects)
     charts = []
     for aspect in aspects:
@@ -309,7 +309,7 @@ def draw_hierarchy(
     matrix = [draw_matrix(list(columns), correlate_aspects(columns), labels)] if columns else []
     sections = [ChartSection("", [graph, *matrix], describe_graph(report, follow, labels))]
     if observations is not None and columns:
-        legend = "dot: mean; thick: middle half; thin: 5 to 95 %; systems sorted by mean"
+        legend = "dot: mean; thick: middle half; thin: 5 to 95%; systems sorted by mean"
         sections.append(ChartSection("Rater means by system", draw_systems(columns, observations, labels), [legend]))
     sizes = f"{count(report.items, 'item')}, {count(report.systems, 'system')}, α = {report.alpha:g}"
     left_out = "1 dependency that follows from those drawn is left out of the graph"

@@ -223,7 +223,7 @@ def describe_aspect(pairs: Sequence[tuple[Sequence[int | None], Sequence[int | N
 
 
 def find_detectable(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], level: float) -> float | None:
-    """The smallest mean shift that is found with 80 % power: by the noise of the stored runs, for a question that is
+    """The smallest mean shift that is found with 80% power: by the noise of the stored runs, for a question that is
     significant at `level`, and no less than the changes that are worth telling. None of a single stored run."""
     several = [(before, after) for before, after in pairs if len(before) > 1 and after]
     if not several:

@@ -53,7 +53,7 @@ class AspectDrift(Telling):
     large a shift if the runs of then and now are exchangeable. `changed` counts anchors whose usual rating differs
     from that of the stored runs; `lost` of them had a rating then and have none now. `noise` is the share that differs
     between the stored runs themselves. `p_adjusted` is `p`, and `p_changed` the probability of so many changes, both
-    adjusted for all tests of the check. `detectable` is the smallest shift found with 80 % power, given the noise of
+    adjusted for all tests of the check. `detectable` is the smallest shift found with 80% power, given the noise of
     the stored runs; null if each anchor has a single stored run. `intended` is the share of anchors whose usual rating
     now equals the intended one.
     """

@@ -127,7 +127,7 @@ def link_judges(pairs: JudgePairs, *, method: LinkMethod | None = None) -> tuple
 def find_correlation_interval(
     pairs: JudgePairs, plain: float, corrected: float, again: Floats
 ) -> tuple[float, float] | Message:
-    """The 95 % interval of the correlation, or why there is none. With several samples it is that of the corrected one:
+    """The 95% interval of the correlation, or why there is none. With several samples it is that of the corrected one:
     the plain one's, corrected as the figure is, made as wide as the resamples of the corrected one, shape (draws,),
     which know how uncertain the repeatability is."""
     found = estimate_coefficient("pearson", pairs.old, pairs.new, pairs.clusters, plain).interval()
@@ -265,7 +265,7 @@ def link_linearly(old: Floats, new: Floats) -> Floats:
 
 
 def find_margin(shares: Floats, tables: Floats, levels: Sequence[int]) -> float:
-    """Half the 95 % interval of the linked mean of a run with the old judge's levels as here, as a share of the
+    """Half the 95% interval of the linked mean of a run with the old judge's levels as here, as a share of the
     scale."""
     old = shares[:, : len(levels)].sum(axis=0)
     means = tables @ (old / old.sum())

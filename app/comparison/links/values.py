@@ -56,7 +56,7 @@ class AspectLink(Telling):
     n: int = Field(description="responses that both judges rated")
     clusters: int = Field(default=0, description="dialogues of these, and responses that stand alone")
     correlation: float | None = Field(description="Pearson's, of both judges' ratings as they are")
-    correlation_interval: Interval = Field(default=None, description="of the correlation that decides, at 95 %")
+    correlation_interval: Interval = Field(default=None, description="of the correlation that decides, at 95%")
     corrected_correlation: float | None = Field(
         default=None, description="corrected for attenuation by `repeatability`; it decides where it is not null"
     )
@@ -64,7 +64,7 @@ class AspectLink(Telling):
     table: dict[str, LinkedLevel] = Field(default_factory=dict, description="by level of the old judge")
     margin: float | None = Field(
         default=None,
-        description="half the 95 % interval of the mean of a run that the old judge rated as it did here, as a share "
+        description="half the 95% interval of the mean of a run that the old judge rated as it did here, as a share "
         "of the scale",
     )
     pairs_needed: int | None = Field(default=None, description="pairs with which `margin` would be 0.05")

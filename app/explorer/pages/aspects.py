@@ -296,7 +296,7 @@ def chart_agreement(report: CorrelationReport, names: Mapping[str, str], speech:
         description=_(
             "Correlation by aspect with its interval, compared with each rater's correlation with the others"
         ),
-        value=_("judge, 95 %% interval"),
+        value=_("judge, 95%% interval"),
         reference=_("a rater with the others"),
         axis=_("Spearman's ρ with the raters' mean"),
         nothing=_("There are no aspects to draw."),

@@ -187,8 +187,8 @@ def chart_reading(
     labels = [
         TurnLabels(title=title, description=description, nothing=nothing, upright=upright, across=across)
         for title, upright in (
-            (_("Faulty turns by turn"), _("faulty turns per 100 turns, 95 %% interval")),
-            (_("Conversations without a fault so far"), _("%% of conversations without a fault, 95 %% interval")),
+            (_("Faulty turns by turn"), _("faulty turns per 100 turns, 95%% interval")),
+            (_("Conversations without a fault so far"), _("%% of conversations without a fault, 95%% interval")),
         )
     ]
     told = HistogramLabels(

@@ -60,7 +60,7 @@ ERRORS_IN_MARGIN = 1.96
 
 
 class TrendFigure(NamedTuple):
-    """A run's mean of an aspect with its 95 % interval. `error` is its standard error without that of the link; both
+    """A run's mean of an aspect with its 95% interval. `error` is its standard error without that of the link; both
     are None where the run has no interval."""
 
     mean: float
@@ -416,7 +416,7 @@ def chart_trend(
     _ = speech.say
     name = speech.pick(aspect.name)
     changes = sum(len(lane.changes) for lane in lanes)
-    described = _("Means with 95 %% intervals of %(count)s runs", count=speech.formats.count(len(runs)))
+    described = _("Means with 95%% intervals of %(count)s runs", count=speech.formats.count(len(runs)))
     marked = _("Change points: %(count)s", count=speech.formats.count(changes))
     labels = TrendLabels(
         title=_("%(aspect)s over the runs", aspect=name),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from email.message import Message as Header
-from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from saiten.core.messages import Message
 from saiten_server.core.conversation import Role
-from saiten_server.core.errors import NotFound, SaitenError
+from saiten_server.core.errors import NotFound
 from saiten_server.monitors.traces.limits import BodyDamaged, BodyTooLarge, Signal
 from saiten_server.monitors.traces.service import IntakeOutcome, TraceIntake
 from saiten_server.monitors.traces.values import LiveConversation, State
@@ -29,9 +27,8 @@ from saiten_server.platform.web.dependencies import (
     tell_page,
 )
 from saiten_server.platform.web.openapi import PROBLEMS
-from saiten_server.platform.web.problems import RequestRefused, find_status, headers_of, language_of
-
-PROTOBUF = "application/x-protobuf"
+from saiten_server.platform.web.otlp import PROTOBUF, media_type_of
+from saiten_server.platform.web.problems import RequestRefused, language_of
 
 
 def describe_body(name: str) -> dict[str, Any]:
@@ -76,20 +73,11 @@ STATUS = {
 OTLP_PROBLEMS = {
     status: {
         **described,
-        "content": {
-            **described["content"],
-            JSON: {"schema": STATUS},
-            PROTOBUF: {"schema": {"type": "string", "format": "binary"}},
-        },
+        "content": {JSON: {"schema": STATUS}, PROTOBUF: {"schema": {"type": "string", "format": "binary"}}},
     }
     for status, described in PROBLEMS.items()
 }
-"""What is wrong with a body is answered as OTLP says, in its encoding; with the request, as everywhere."""
-
-GRPC_CODES = {HTTPStatus.SERVICE_UNAVAILABLE: 14, HTTPStatus.TOO_MANY_REQUESTS: 8, HTTPStatus.INSUFFICIENT_STORAGE: 8}
-"""gRPC's codes of errors that are not the caller's."""
-
-INVALID_ARGUMENT, INTERNAL = 3, 13
+"""Whatever is wrong is answered as OTLP says, in the request's encoding."""
 
 MOST_LISTED = 200
 
@@ -193,21 +181,17 @@ async def receive_logs(request: Request, container: Serving) -> Response:
 
 
 async def take(request: Request, container: Serving, signal: Signal) -> Response:
-    """Stores the spans, and answers as OTLP says: errors are a `google.rpc.Status` in the request's encoding."""
-    is_json, intake = False, container.find(TraceIntake)
+    """Stores the spans, and answers as OTLP says, in the request's encoding."""
+    intake = container.find(TraceIntake)
+    is_json = read_media_type(request.headers) == JSON
+    is_packed = read_encoding(request.headers) == "gzip"
+    body = await receive(request, intake.limits.packed_bytes, request.app.state.body_timeout_seconds)
     try:
-        is_json = read_media_type(request.headers) == JSON
-        is_packed = read_encoding(request.headers) == "gzip"
-        seconds = request.app.state.body_timeout_seconds
-        body = await receive(request, intake.limits.packed_bytes, seconds)
-        try:
-            outcome = await intake.take(request.state.project, body, signal, is_json=is_json, is_packed=is_packed)
-        except BodyTooLarge as error:
-            raise RequestRefused(413, "body-too-large", error.message) from None
-        except BodyDamaged as error:
-            raise RequestRefused(400, "invalid-body", error.message) from None
-    except SaitenError as error:
-        return answer_status(request, error, is_json=is_json)
+        outcome = await intake.take(request.state.project, body, signal, is_json=is_json, is_packed=is_packed)
+    except BodyTooLarge as error:
+        raise RequestRefused(413, "body-too-large", error.message) from None
+    except BodyDamaged as error:
+        raise RequestRefused(400, "invalid-body", error.message) from None
     rejected = {str(why): count for why, count in outcome.rejected.items()}
     container.telemetry.traced(len(body), outcome.stored, rejected, outcome.unread)
     return answer_outcome(outcome, signal, language_of(request), is_json=is_json)
@@ -215,9 +199,7 @@ async def take(request: Request, container: Serving, signal: Signal) -> Response
 
 def read_media_type(headers: Mapping[str, str]) -> str:
     """The media type of the body. Raises RequestRefused (415)."""
-    header = Header()
-    header["content-type"] = headers.get("content-type", "")
-    found = header.get_content_type() if headers.get("content-type") else ""
+    found = media_type_of(headers)
     if found not in (JSON, PROTOBUF):
         raise unsupported(Message("media-type-wrong", types=f"{PROTOBUF} or {JSON}"))
     return found
@@ -252,21 +234,6 @@ def answer_outcome(outcome: IntakeOutcome, signal: Signal, language: str, *, is_
         setattr(answer.partial_success, name, total)
         answer.partial_success.error_message = reasons
     return Response(answer.SerializeToString(), media_type=PROTOBUF)
-
-
-def answer_status(request: Request, error: SaitenError, *, is_json: bool) -> Response:
-    """The error as OTLP has it, with the status and the headers that it has everywhere."""
-    status = find_status(error)
-    usual = INVALID_ARGUMENT if status < HTTPStatus.INTERNAL_SERVER_ERROR else INTERNAL
-    code = GRPC_CODES.get(HTTPStatus(status), usual)
-    text = f"{error.code}: {error.message.say(language_of(request))}"
-    headers = headers_of(error, status)
-    if is_json:
-        body = json.dumps({"code": code, "message": text}, ensure_ascii=False)
-        return Response(body, status, headers, JSON)
-    from google.rpc.status_pb2 import Status
-
-    return Response(Status(code=code, message=text).SerializeToString(), status, headers, PROTOBUF)
 
 
 @router.get("/v1/traces", summary="Read what became of spans", responses={200: {"model": TraceReport}, **PROBLEMS})
@@ -330,7 +297,7 @@ async def erase_live_conversation(request: Request, container: Serving, live_con
     refuse_other_queries(request)
     if not await container.find(TraceIntake).store.erase(request.state.project, live_conversation_id):
         raise NotFound(Message("live-conversation-not-found", id=live_conversation_id[:64]))
-    await note(request, container, "live_conversation.erased", live_conversation_id)
+    await note(request, container, "live-conversation.erased", live_conversation_id)
     return Response(status_code=204)
 
 

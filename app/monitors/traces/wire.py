@@ -120,7 +120,8 @@ def decode_json(body: bytes, signal: Signal, limits: WireLimits) -> Decoded:
     except StrictJSONError as error:
         raise BodyDamaged(error.message) from None
     outer, middle, inner = SCOPED[signal]
-    if not isinstance(document, dict) or not isinstance(document.get(outer, []), list):
+    # An empty object is an empty request. One of other fields alone is for another address, or is spelled otherwise.
+    if not isinstance(document, dict) or not isinstance(document.get(outer, None if document else []), list):
         raise BodyDamaged(Message("traces-json-shape", name=outer))
     found, seen = Decoded(), 0
     read = read_json_span if signal == "traces" else read_json_log

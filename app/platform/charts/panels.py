@@ -212,7 +212,7 @@ def jitter(values: Floats, ends: Range, generator: np.random.Generator) -> Float
 def build_spreads(
     values: Sequence[tuple[str, Floats]], reach: Range, axis: str, labels: ChartLabels, *, width: int
 ) -> Spec:
-    """A row per label and values (n,) without NaN: 5 to 95 % thin, the middle half thick, the mean a dot."""
+    """A row per label and values (n,) without NaN: 5 to 95% thin, the middle half thick, the mean a dot."""
     rows: list[ChartRow] = []
     for number, (name, held) in enumerate(values):
         row: ChartRow = {"text": fit_text(name, LONGEST_NAME, SMALL), "y": LINE_STEP * (number + 0.5), "mean": None}

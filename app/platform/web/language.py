@@ -135,7 +135,7 @@ class LocaleFormats:
         return f"[{write(ends[0], digits)}, {write(ends[1], digits)}]"
 
     def percent(self, share: float | None, digits: int = 0) -> str:
-        """`98 %` of 0.98, as the language puts it; never 100 % of less than all, nor 0 % of something."""
+        """`98%` of 0.98, as the language puts it; never 100% of less than all, nor 0% of something."""
         if share is None:
             return self.NOTHING
         step = 10 ** -(digits + 2)
@@ -321,6 +321,21 @@ TERMS: Mapping[str, Mapping[str, str]] = {
         "follows": mark("The judge's ratings are shown to go with people's on this aspect, but perhaps only weakly."),
         "not-shown": mark("People rated this aspect, and the judge's ratings are not shown to go with theirs."),
         "unknown": mark("This judge has not been compared with people on this aspect."),
+    },
+    "place": {
+        "judge": mark("Judge"),
+        "verdict": mark("The judge's reply"),
+        "response": mark("Response"),
+        "context": mark("Utterance"),
+        "turns": mark("Utterance"),
+        "speaker": mark("Speaker"),
+        "persona": mark("Persona"),
+        "goal": mark("Goal"),
+        "aspects": mark("Aspect"),
+        "findings": mark("Findings"),
+        "relevance": mark("Similarity"),
+        "translation": mark("Translation"),
+        "record": mark("Scored elsewhere"),
     },
     "scope": {"read": mark("read"), "write": mark("write"), "admin": mark("admin"), "ingest": mark("send only")},
 }

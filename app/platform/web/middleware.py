@@ -18,17 +18,15 @@ from saiten.core.messages import Message
 from saiten_server.core.access import APIKey
 from saiten_server.core.errors import NotFound, SaitenError
 from saiten_server.platform.request_limits import count_request, describe_rate_limit
-from saiten_server.platform.telemetry import METHODS, Telemetry, working_on
+from saiten_server.platform.telemetry import METHODS, AnswerBrokenOff, Telemetry, working_on
 from saiten_server.platform.web.admission import Authenticator, bearer_of, cookie_of
 from saiten_server.platform.web.dependencies import note_refusal
-from saiten_server.platform.web.problems import RequestRefused, answer_error
+from saiten_server.platform.web.otlp import EXPORTS
+from saiten_server.platform.web.problems import RequestRefused, answer_error, find_status
 
 logger = logging.getLogger("saiten.web")
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
-SENDING = ("/v1/traces", "/v1/logs")
-"""The only routes of a key that may only send."""
-
 READING_POSTS = (
     "/v1/estimates",
     "/v1/preference-runs/estimates",
@@ -85,10 +83,11 @@ class RequestFrame:
         try:
             with working_on(request_id=request_id):
                 await self._app(inner, receive, frame)
-        except Exception:
-            logger.exception("unexpected error", extra={"request_id": request_id})
+        except Exception as error:
             if answered:
-                raise
+                log_breaking_off(error, request_id)
+                raise AnswerBrokenOff from error
+            logger.exception("unexpected error", extra={"request_id": request_id})
             await self._answer_defect(Request(inner, receive))(scope, receive, frame)
         finally:
             # A method that HTTP does not define may be a text or a key, and is not logged.
@@ -97,6 +96,17 @@ class RequestFrame:
             seconds = time.monotonic() - started
             logger.info("request", extra={**about, "seconds": round(seconds, 4)})
             self._telemetry().answered(route_of(inner), scope["method"], answered, seconds)
+
+
+def log_breaking_off(error: Exception, request_id: str) -> None:
+    """Says why an answer ends in its middle: in one line where the cause is one of Saiten's own errors, such as a batch
+    that is erased while its results are read, which Starlette wraps since it cannot answer it any more."""
+    cause = error.__cause__ if isinstance(error.__cause__, SaitenError) else error
+    if isinstance(cause, SaitenError):
+        find_status(cause)
+        logger.info("answer broken off", extra={"request_id": request_id, "code": cause.code})
+    else:
+        logger.exception("unexpected error", extra={"request_id": request_id})
 
 
 class Gatekeeper:
@@ -181,7 +191,7 @@ async def require_right(request: Request, key: APIKey | None) -> None:
     """Raises RequestRefused (403) if a read-only key would write, or a key that may only send does anything else; the
     audit log records administrative attempts."""
     method, path = request.method, request.scope["path"]
-    if key is not None and key.scope == "ingest" and (method != "POST" or path not in SENDING):
+    if key is not None and key.scope == "ingest" and (method != "POST" or path not in EXPORTS):
         logger.warning("a key that may only send tried something else", extra={"code": "insufficient-scope"})
         await note_refusal(request)
         raise RequestRefused(403, "insufficient-scope", Message("ingest-key-sends"))
@@ -189,5 +199,5 @@ async def require_right(request: Request, key: APIKey | None) -> None:
     if key is not None and key.scope == "read" and not reads:
         logger.warning("a read-only key tried to write", extra={"code": "insufficient-scope"})
         await note_refusal(request)
-        detail = Message("ingest-key-needed" if path in SENDING else "write-key-needed")
+        detail = Message("ingest-key-needed" if path in EXPORTS else "write-key-needed")
         raise RequestRefused(403, "insufficient-scope", detail)

@@ -20,6 +20,7 @@ from saiten_server.core.errors import MOST_FAULTS, InvalidLines, InvalidRequest,
 from saiten_server.core.model import pointer
 from saiten_server.core.validation import InvalidDocument, describe_fault
 from saiten_server.platform.web.language import preferred_language
+from saiten_server.platform.web.otlp import answer_status, is_export
 
 logger = logging.getLogger("saiten.web")
 
@@ -141,6 +142,18 @@ def problem(
     return Response(json.dumps(body, ensure_ascii=False), status, headers, "application/problem+json")
 
 
+def refuse(
+    request: Request, status: int, code: str, message: Message, headers: ExtraHeaders = None, **more: Any
+) -> Response:
+    """What a request is refused with: a problem document, or to an exporter what OTLP says."""
+    language = language_of(request)
+    if is_export(request):
+        text = f"{code}: {clip(message.say(language), 2 * MOST_INSTANCE_CHARACTERS)}"
+        return answer_status(request, status, text, headers or {})
+    path = request.scope["path"]
+    return problem(status, code, message, instance=path, language=language, headers=headers, **more)
+
+
 def title_of(code: str) -> Message:
     """The title of a problem's code."""
     return (
@@ -182,8 +195,7 @@ def answer_error(request: Request, error: Exception) -> Response:
         more["total"] = error.total
     if isinstance(error, errors.SignatureMismatch):
         more = {"pieces": {name: [clip(value) for value in pair] for name, pair in error.pieces.items()}}
-    path, headers = request.scope["path"], headers_of(error, status)
-    return problem(status, error.code, error.message, instance=path, language=language, headers=headers, **more)
+    return refuse(request, status, error.code, error.message, headers_of(error, status), **more)
 
 
 def show_fault(where: str, what: Message, language: str) -> dict[str, Any]:
@@ -262,8 +274,7 @@ def answer_http_error(request: Request, error: Exception) -> Response:
         # HEAD is answered like GET (`saiten_server.platform.web.middleware`).
         allowed = ["HEAD", *matching] if "GET" in matching else matching
         headers |= {"Allow": ", ".join(allowed)} if allowed else {}
-    path, language = request.scope["path"], language_of(request)
-    return problem(status, code, message, instance=path, language=language, headers=headers)
+    return refuse(request, status, code, message, headers)
 
 
 def answer_query_error(request: Request, error: Exception) -> Response:
@@ -276,8 +287,7 @@ def answer_query_error(request: Request, error: Exception) -> Response:
 
 def answer_defect(request: Request) -> Response:
     """500, for an unexpected error."""
-    message, path = Message("log-has-a-record", request=request.state.request_id), request.scope["path"]
-    return problem(500, "internal-error", message, instance=path, language=language_of(request))
+    return refuse(request, 500, "internal-error", Message("log-has-a-record", request=request.state.request_id))
 
 
 def install(application: FastAPI) -> None:

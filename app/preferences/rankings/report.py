@@ -29,6 +29,7 @@ from saiten_server.stats.rank_sets import (
     FEWEST_CLUSTERS,
     RankSets,
     compare_orders,
+    count_share,
     estimate_share,
     list_resolved,
     rank_systems,
@@ -191,14 +192,13 @@ def list_met(
     keys, starts = np.unique(pairs.pair[rows], return_index=True)
     found = dict(zip(keys.tolist(), np.split(rows, starts[1:]), strict=True))
     place = {system: number for number, system in enumerate(order)}
+    many = len(found) > MOST_INTERVALS
     met = []
     for key, own in found.items():
         checkpoint()
         a, b = sorted(divmod(key, len(order)), key=place.__getitem__)
-        met.append((place[a], place[b], tell_met(pairs.within(own), sets, outcomes, (a, b), tie=tie, request=request)))
-        if len(found) > MOST_INTERVALS:
-            why = {**met[-1][2].undefined, "share_interval": Message("ranking-many-met", most=MOST_INTERVALS)}
-            met[-1] = (*met[-1][:2], met[-1][2].model_copy(update={"share_interval": None, "undefined": why}))
+        told = tell_met(pairs.within(own), sets, outcomes, (a, b), tie=tie, request=request, many=many)
+        met.append((place[a], place[b], told))
     return tuple(one for *_, one in sorted(met, key=lambda each: each[:2]))
 
 
@@ -210,23 +210,29 @@ def tell_met(
     *,
     tie: ModelTerm | None,
     request: RankingRequest,
+    many: bool,
 ) -> SystemsMet:
-    """The looks at one pair."""
+    """The looks at one pair; of too `many` pairs none has an interval."""
     a, b = pair
     one, other = float(sets.strengths[a]), float(sets.strengths[b])
     same = sets.group[a] == sets.group[b] and not isnan(one)
-    share = estimate_share(own, a, alpha=request.alpha)
+    share, ends = count_share(own, a), None
     undefined = {} if same else {"win_probability": Message("ranking-apart")}
-    if share.interval is None:
-        undefined["share_interval"] = tell_no_share(own, share.clusters)
+    if many:
+        undefined["share_interval"] = Message("ranking-many-met", most=MOST_INTERVALS)
+    else:
+        found = estimate_share(own, a, alpha=request.alpha)
+        ends = found.interval
+        if ends is None:
+            undefined["share_interval"] = tell_no_share(own, found.clusters)
     return SystemsMet(
         a=own.systems[a],
         b=own.systems[b],
         a_wins=int(outcomes[a, b, 0]),
         b_wins=int(outcomes[b, a, 0]),
         ties=int(outcomes[a, b, 1]),
-        share=share.mean or 0.0,
-        share_interval=share.interval,
+        share=share,
+        share_interval=ends,
         both_orders=own.is_shown_both_ways(),
         win_probability=share_preferred((one, other), None if tie is None else tie.value, request.ties)
         if same

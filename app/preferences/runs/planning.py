@@ -32,6 +32,11 @@ class Responses:
     contexts: Integers
     failed: int = 0
 
+    @property
+    def count(self) -> int:
+        """How many there are, of which several of one key are one, with those that failed."""
+        return len(self.keys) + self.failed
+
     @staticmethod
     def make(rows: Sequence[tuple[int, int, int | None, int | None]], *, whole: bool) -> Responses:
         """From rows of position, item's key, candidate's number and context's key. The first one of a key counts."""

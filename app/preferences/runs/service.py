@@ -38,7 +38,7 @@ from saiten_server.runs.summary import BUILD, SYSTEM
 from saiten_server.scoring.subject import check_path
 
 if TYPE_CHECKING:
-    from saiten_server.preferences.runs.planning import ChosenPairs
+    from saiten_server.preferences.runs.planning import ChosenPairs, Responses
 
 BLOCK_PAIRS = 1_000
 """Pairs that are stored at a time."""
@@ -144,7 +144,7 @@ class PreferenceRunService:
         limits = self.pairs.limits
         # Before anything is read: of a plan each pair is in memory, and of an active run all that it may choose from.
         refuse_many(runs, baseline, 2 * limits.batch_items if asked.pairs == "active" else MOST_PLANNED)
-        responses = [await self.sources.read_responses(run.id, whole=rubric.unit == "conversation") for run in runs]
+        responses = [await self._read_responses(run, whole=rubric.unit == "conversation") for run in runs]
         calls = 2 if asked.orders == "both" else 1
         most = None if asked.budget_calls is None else asked.budget_calls // (calls * asked.judge.samples)
         from saiten_server.preferences.runs.planning import plan_pairs
@@ -166,6 +166,7 @@ class PreferenceRunService:
             systems=name_systems(runs),
             items=plan.items,
             calls=len(plan) * calls * asked.judge.samples,
+            responses=tuple(run.count for run in responses),
             rounds=rounds,
             left_out=plan.left_out,
         )
@@ -179,6 +180,11 @@ class PreferenceRunService:
         if found is None:
             raise NotFound(Message("batch-named-not-found", batch=run_id))
         return found
+
+    async def _read_responses(self, run: Batch, *, whole: bool) -> Responses:
+        """The run's responses; those that it ended without are failed too."""
+        found = await self.sources.read_responses(run.id, whole=whole)
+        return replace(found, failed=found.failed + run.counts.queued)
 
     async def accept(
         self,

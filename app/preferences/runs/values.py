@@ -117,7 +117,7 @@ class ComparedRuns(Value):
 
 class PositionReport(Telling):
     """How far the order decides, over pairs with a verdict in both orders. `consistency` is the rate of equal answers,
-    with its 95 % interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
+    with its 95% interval over `clusters`, null with the reason where there is none. `first_shown` and `second_shown`
     count verdicts for what was shown so, `tie` those for neither, over all orders."""
 
     pairs: int

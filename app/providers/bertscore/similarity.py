@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -152,9 +153,9 @@ def match_tokens(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
 
     precision = the mean over the candidate's tokens of the largest cosine with any token of the reference, recall the
     other way round, F1 = 2PR / (P + R). As in bert-score, [CLS] and [SEP] have weight 0 but may be matched with; where
-    a text has no other token, or P + R is 0, F1 is 0. Its padding turns a negative largest cosine into 0, so that a
-    pair's value depends on its batch; here padding can never be the largest. Neighbours in `pairs` are matched
-    together, so similar lengths should stand together."""
+    a text has no other token, or P + R is 0, F1 is 0; where a vector is not finite, F1 is NaN. Its padding turns a
+    negative largest cosine into 0, so that a pair's value depends on its batch; here padding can never be the largest.
+    Neighbours in `pairs` are matched together, so similar lengths should stand together."""
     values: list[float] = []
     batch: list[tuple[Embedded, Embedded]] = []
     rows = columns = 0
@@ -180,7 +181,9 @@ def _match_batch(pairs: Sequence[tuple[Embedded, Embedded]]) -> list[float]:
     precision = (best_of_candidate * candidate_weights).sum(dim=1) / candidate_weights.sum(dim=1)
     recall = (best_of_reference * reference_weights).sum(dim=1) / reference_weights.sum(dim=1)
     f1 = 2 * precision * recall / (precision + recall)
-    return [float(value) for value in torch.where(torch.isfinite(f1), f1, 0.0).tolist()]
+    # Only what bert-score calls 0. A value that is no number for another reason is the encoder's, and stays one.
+    nothing = (candidate_weights.sum(dim=1) == 0) | (reference_weights.sum(dim=1) == 0) | (precision + recall == 0)
+    return [float(value) for value in torch.where(nothing, 0.0, f1).tolist()]
 
 
 def _pad(texts: Sequence[Embedded]) -> tuple[Any, Any, Any]:
@@ -283,7 +286,7 @@ class LoadedEncoder:
 
     def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Similarity]:
         """One similarity per pair, in order. A text without any token has F1 0 with every other. Raises
-        EncoderUnavailable if the encoder broke on one of the texts, or ran out of memory."""
+        EncoderUnavailable if the encoder broke on one of the texts, gave what is no number, or ran out of memory."""
         try:
             return self._compare(pairs)
         except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
@@ -298,6 +301,8 @@ class LoadedEncoder:
             values = match_tokens(
                 [(embedded[read[number][0].ids], embedded[read[number][1].ids]) for number in numbers]
             )
+            if not all(map(math.isfinite, values)):
+                raise EncoderUnavailable(Message("encoder-no-number"))
             for number, value in zip(numbers, values, strict=True):
                 f1[number] = value
         return [

@@ -134,7 +134,7 @@ NAME_TOKENS = 2  # An aspect's id comes in more pieces than as many letters of p
 TURNS_TOKENS = 10  # Of a list of faulty turns
 REASON_TOKENS = 80  # Of an explanation: one sentence, which in Japanese has up to a hundred characters
 CACHEABLE_TOKENS = 1024  # The shortest beginning of a prompt that OpenAI's prompt cache keeps
-# The shortest by estimate, which is 8 % to 22 % above the count for the shipped prompts: rather too dear than too cheap
+# The shortest by estimate, which is 8% to 22% above the count for the shipped prompts: rather too dear than too cheap
 SURELY_CACHEABLE_TOKENS = 1250
 
 

@@ -42,15 +42,17 @@ from saiten_server.core.errors import IdempotencyKeyInUse, StoreError
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.redaction import erased_candidate
 from saiten_server.core.rubric import split_name
+from saiten_server.governance.store import find_money
 from saiten_server.platform.memory_cache import CallCache
 from saiten_server.platform.sql import engine as db
 from saiten_server.platform.sql import tables as t
+from saiten_server.platform.sql.erased_calls import note_erased_calls
 from saiten_server.platform.sql.sizes import add_bytes, measure_candidate, octets
 from saiten_server.platform.sql.tables import can_store, equals
 from saiten_server.runs.result import Result
 from saiten_server.runs.store import leases, views
 from saiten_server.runs.store.account import lock_batches, log_completed, log_paused, store_accounts
-from saiten_server.runs.store.erasure import Erasure, note_erased_calls
+from saiten_server.runs.store.erasure import Erasure
 from saiten_server.runs.store.frames import FrameStore, read_page
 from saiten_server.runs.store.rows import (
     ACTIVE,
@@ -495,6 +497,11 @@ class BatchStore:
             await cache.forget(keys)
             async with db.change(self._engine) as connection:
                 await connection.execute(delete(t.erased_calls).where(t.erased_calls.c.key.in_(keys)))
+
+    async def limits_money(self, api_key: str) -> bool:
+        """Whether the key of this id may cost only so much a day."""
+        async with db.read(self._engine) as connection:
+            return await find_money(connection, api_key, self._usd_per_day, self._clock()) is not None
 
     # Working. `owner` is one worker process; its lease ends unless it is renewed. A batch resumes after a crash when
     # `sweep` queues chunks whose lease has run out, and `claim` leases them to another owner.

@@ -1,4 +1,4 @@
-"""Erasing a batch, and the notes of calls whose replies are to leave the call cache."""
+"""Erasing a batch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from sqlalchemy import and_, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from saiten_server.platform.sql.engine import change, insert_or_ignore, scrub
+from saiten_server.platform.sql.engine import change, scrub
+from saiten_server.platform.sql.erased_calls import note_erased_calls
 from saiten_server.platform.sql.sizes import DRAWN_BYTES, PREFERENCE_SIZE, RATING_SIZE, add_bytes, remove_sized
 from saiten_server.platform.sql.tables import (
     batch_chunks,
     batches,
     can_store,
-    erased_calls,
     evaluations,
     human_preferences,
     human_ratings,
@@ -79,16 +79,6 @@ class Erasure:
             self._has_traces = not await scrub(self._engine)
             if self._has_traces:
                 logger.warning("another process reads the database; what was erased is cleaned from its log later")
-
-
-async def note_erased_calls(connection: AsyncConnection, keys: Collection[str]) -> None:
-    """Notes calls whose replies are to leave the cache. The keys are sorted, so that two transactions that note the
-    same keys cannot deadlock."""
-    ordered = sorted(keys)
-    statement = insert_or_ignore(connection, erased_calls)
-    for start in range(0, len(ordered), STATEMENT_ROWS):
-        rows: list[dict[str, Any]] = [{"key": key} for key in ordered[start : start + STATEMENT_ROWS]]
-        await connection.execute(statement, rows)
 
 
 async def note_batch_calls(connection: AsyncConnection, batch_id: str) -> None:

@@ -20,6 +20,7 @@ from saiten_server.core.batch import EXPIRED
 from saiten_server.core.evaluation import Evaluation
 from saiten_server.core.redaction import ERASED_FAILURE
 from saiten_server.governance.store import charge_keys, find_money
+from saiten_server.platform.sql.erased_calls import note_erased_calls
 from saiten_server.platform.sql.sizes import count_bytes, measure_result, sum_up
 from saiten_server.platform.sql.tables import api_keys, batch_chunks, batch_items, batches, evaluations, result_figures
 from saiten_server.runs.store.account import (
@@ -34,7 +35,6 @@ from saiten_server.runs.store.account import (
     store_accounts,
     upgrade_locks,
 )
-from saiten_server.runs.store.erasure import note_erased_calls
 from saiten_server.runs.store.rows import (
     ACTIVE,
     RECEIVING,

@@ -8,6 +8,7 @@ from saiten_server.text.injection.inspection import (
     inspect_texts,
     list_places,
     list_translated,
+    prepare_inspection,
 )
 from saiten_server.text.injection.masking import InspectionBudget, TextSpan, find_spans, locate_warnings, without
 
@@ -23,5 +24,6 @@ __all__ = [
     "list_places",
     "list_translated",
     "locate_warnings",
+    "prepare_inspection",
     "without",
 ]

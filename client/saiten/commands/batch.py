@@ -105,7 +105,7 @@ def print_summary(summary: Summary) -> None:
     """The batch's id and counts, and a row for each aspect and composite; of conversations, one for each code of
     findings with its rate per 100 system turns, and what to fix first."""
     target, counts = console(), summary.counts
-    heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95 %")
+    heads = (tell("aspect"), "n", tell("unrated"), tell("mean"), "95%")
     rows: list[tuple[str, ...]] = []
     measures: dict[str, AspectSummary | Spread] = {**summary.aspects, **summary.composites}
     for name, found in measures.items():

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from saiten.bots import Bot, BotFailed, BotReply, BotTurn, BotUnusable, HttpBot, ProcessBot
 from saiten.commands.assertions import LATENCY, read_assertions, report_assertions
 from saiten.commands.bot import BOT, BotOptions, bot_options
-from saiten.commands.files import InvalidItems
+from saiten.commands.files import InvalidItems, require_place
 from saiten.commands.output import open_progress
 from saiten.commands.results import replace_file, require_output_file
 from saiten.commands.score import command as score_command
@@ -175,10 +175,7 @@ def failures_beside(target: Path) -> Path:
 
 def require_places(target: Path, dataset: str) -> None:
     """Raises InvalidItems where the output cannot be written, before anything is asked."""
-    if not target.absolute().parent.is_dir():
-        raise InvalidItems(tell("{path}: there is no such folder", path=target))
-    if target.is_dir():
-        raise InvalidItems(tell("{path}: Is a directory", path=target))
+    require_place(str(target))
     if dataset != "-" and Path(dataset).resolve() in {target.resolve(), failures_beside(target).resolve()}:
         raise InvalidItems(tell("{path}: the output would replace the dataset", path=target))
 
@@ -300,7 +297,7 @@ def print_collected(found: Collected, target: Path) -> None:
     slow = sorted(said.latency_ms for said in found.said.values())
     if slow:
         middle, late = median(slow), slow[min(len(slow) - 1, int(0.95 * len(slow)))]
-        lines.append(tell("  latency: median {middle:,.0f} ms, 95 % within {late:,.0f} ms", middle=middle, late=late))
+        lines.append(tell("  latency: median {middle:,.0f} ms, 95% within {late:,.0f} ms", middle=middle, late=late))
     if found.failed:
         lines.append(tell("  {count:,} failed: {path}", count=len(found.failed), path=failures_beside(target)))
         for code, times in Counter(failure.code for failure in found.failed.values()).most_common(MOST_TOLD):

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import click
 
-from saiten.commands.files import InvalidItems, name_file
+from saiten.commands.files import InvalidItems, name_file, require_place
 from saiten.commands.items import choose_reading, open_items, reading_options
 from saiten.commands.results import write_whole
 from saiten.core.formats import FoundItem, UnreadableInput
@@ -139,12 +139,8 @@ def convert_pairs(file: str, source: str | None, target: str, output: str | None
 
 def require_other_file(output: str, file: str) -> None:
     """Raises InvalidItems where the output cannot be written, before anything is read."""
-    path = Path(output)
-    if not path.absolute().parent.is_dir():
-        raise InvalidItems(tell("{path}: there is no such folder", path=output))
-    if path.is_dir():
-        raise InvalidItems(tell("{path}: Is a directory", path=output))
-    if file != "-" and path.resolve() == Path(file).resolve():
+    require_place(output)
+    if file != "-" and Path(output).resolve() == Path(file).resolve():
         raise InvalidItems(tell("{path}: the output would replace the dataset", path=output))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Sequence
 from os.path import commonprefix
@@ -48,6 +50,21 @@ def read_bytes(path: str) -> bytes:
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise InvalidItems(f"{name_file(path)}: {tell(error.strerror or '')}") from None
+
+
+def require_place(path: str) -> None:
+    """Raises InvalidItems where a file cannot be written: there is no folder for it, it is one, or it cannot have that
+    name."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise InvalidItems(tell("{path}: there is no such folder", path=path))
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path or ".").st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InvalidItems(f"{path}: {tell(error.strerror or '')}") from None
+    if is_folder:
+        raise InvalidItems(tell("{path}: Is a directory", path=path or "."))
 
 
 def name_file(path: str) -> str:

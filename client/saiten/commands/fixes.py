@@ -110,7 +110,7 @@ def print_fixes(fixes: Sequence[FixFirst], on: Console) -> None:
     if not fixes:
         return
     title = tell("what to fix first; weight: share of conversations × how much lower overall is there")
-    heads = (tell("kind of fault"), tell("/ 100 turns"), tell("overall lower by"), tell("weight"), "95 %")
+    heads = (tell("kind of fault"), tell("/ 100 turns"), tell("overall lower by"), tell("weight"), "95%")
     rows = [
         (one.kind, *(figure(value, ".2f") for value in (one.rate, one.effect, one.weight)), bounds(one.interval))
         for one in fixes

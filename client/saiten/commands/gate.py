@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import click
 from saiten.commands import exits
 from saiten.commands.assertions import read_assertions
 from saiten.commands.cases import ShownGateReport
-from saiten.commands.files import InvalidItems
+from saiten.commands.files import InvalidItems, require_place
 from saiten.commands.gate_settings import (
     GATE_FILE,
     GateSettings,
@@ -55,8 +55,9 @@ class GateCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [*args])
         except click.UsageError as error:
+            drop_misread(ctx, self, args)
             raise GateUsage(error.format_message(), ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -202,8 +203,7 @@ def command(
     Exit 0: pass; 1: fail, a rule is broken beyond chance; 2: inconclusive, or not enough coverage, or the judge moved;
     3: could not run; 130: interrupted.
     """
-    inputs = (options["candidate"], options["baseline"], options["judge_reference"], preferences, config or GATE_FILE)
-    drop_reports((junit, markdown), inputs)
+    drop_reports((junit, markdown), [*list_inputs({**options, "preferences": preferences, "config": config})])
     if pairwise:
         asked = {**options, "preferences": preferences, "max_loss": max_loss, "junit": junit, "markdown": markdown}
         judge_pairs(asked, judge_kind, as_json=as_json)
@@ -295,6 +295,7 @@ def judge_pairs(
         preferences=options["preferences"],
         alpha=0.05 if options["alpha"] is None else options["alpha"],
         max_loss=0.05 if options["max_loss"] is None else options["max_loss"],
+        min_coverage=0.98 if options["min_coverage"] is None else options["min_coverage"],
         budget_usd=options["budget_usd"],
         name=options["name"],
         path=options["path"],
@@ -312,6 +313,8 @@ def judge_pairs(
     else:
         click.echo(printable(tell("gate: {verdict}", verdict=tell(GATE_VERDICTS[found.verdict]))))
         click.echo(printable(f"  {found.reason}"))
+        if found.coverage is not None and found.code != "coverage":
+            click.echo(printable(f"  {found.coverage}"))
         if found.stopped_early:
             click.echo(printable(tell("  stopped early, at look {look}", look=found.looks)))
     raise click.exceptions.Exit(exits.VERDICT_EXITS[found.verdict])
@@ -346,12 +349,34 @@ def require_use(
 
 
 def require_writable(paths: Iterable[str | None]) -> None:
-    """Raises InvalidItems where a file to be written has no folder, or is one."""
+    """Raises InvalidItems where a file cannot be written."""
     for path in paths:
-        if path is not None and not Path(path).absolute().parent.is_dir():
-            raise InvalidItems(tell("{path}: there is no such folder", path=path))
-        if path is not None and Path(path).is_dir():
-            raise InvalidItems(tell("{value}: Is a directory", value=path or "the file to be written"))
+        if path is not None:
+            require_place(path)
+
+
+def list_inputs(options: Mapping[str, Any]) -> Iterator[str]:
+    """The files that a gate with these options reads, those that its file of settings names among them."""
+    config = options.get("config")
+    yield GATE_FILE if config is None else config
+    try:
+        table = read_gate_file(config)
+    except InvalidItems:  # told where the gate begins
+        table = {}
+    for given in (options, table):
+        named = (given.get(name) for name in ("candidate", "baseline", "judge_reference", "preferences"))
+        yield from (one for one in named if isinstance(one, str))
+
+
+def drop_misread(ctx: click.Context, command: click.Command, arguments: list[str]) -> None:
+    """Removes the reports of an earlier gate where the command line cannot be used, as far as it names them."""
+    parser = command.make_parser(ctx)
+    parser.ignore_unknown_options = True
+    try:
+        options, others, _ = parser.parse_args([*arguments])
+    except click.UsageError:  # such as the last option without its value
+        return
+    drop_reports((options.get("junit"), options.get("markdown")), [*list_inputs(options), *others])
 
 
 def drop_reports(reports: Iterable[str | None], inputs: Iterable[str | None]) -> None:

@@ -40,7 +40,7 @@ def are_results(written: str | None) -> bool:
     if written is None or "://" in written:
         return written is not None
     path = Path(written)
-    if path.is_dir():
+    if os.path.isdir(path):
         return any(holds_results(found) for found in islice(path.rglob(f"*{SUFFIX}"), MOST_FILES_TRIED))
     return written.lower().endswith(SUFFIX) and holds_results(path)
 

@@ -196,7 +196,7 @@ def tabulate_measures(measures: Mapping[str, Measure], comparison: Comparison, *
     table = Table(box=SIMPLE_HEAD, padding=(0, 2 if wide else 1, 0, 0), **LEFT)
     longest = max(map(len, measures), default=0)
     table.add_column("", overflow="fold", min_width=min(longest, LONGEST_NAME) if wide else NAME_WIDTH)
-    level = tell("difference\n[{percent:g} %]", percent=100 * (1 - comparison.alpha))
+    level = tell("difference\n[{percent:g}%]", percent=100 * (1 - comparison.alpha))
     for head in ("n", tell("baseline\n→ candidate"), level, "p\n(Holm)", *([tell("detect-\nable")] if wide else [])):
         table.add_column(Text(head), justify="right", no_wrap=True)
     table.add_column(tell("verdict"), no_wrap=True)

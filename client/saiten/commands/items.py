@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob, has_magic
@@ -130,9 +131,9 @@ def read_whole(
 def list_files(path: str) -> list[str] | None:
     """The files that the path stands for, in the order of their names; None where it is a single one. Raises
     InvalidItems where there are none."""
-    if path == "-" or Path(path).is_file():
+    if path == "-" or os.path.isfile(path):
         return None
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         inside = sorted(str(file) for file in Path(path).iterdir() if is_known(file))
         if not inside:
             raise InvalidItems(

@@ -192,7 +192,7 @@ def write_measures(comparison: Comparison) -> list[str]:
     level = f"{100 * (1 - comparison.alpha):g}"
     head = [
         tell(
-            "| measure | baseline | candidate | difference [{level} %] | p adj. | n | detectable | won / tied / lost "
+            "| measure | baseline | candidate | difference [{level}%] | p adj. | n | detectable | won / tied / lost "
             "| verdict |",
             level=level,
         ),
@@ -210,7 +210,7 @@ def write_corrected(report: ShownGateReport) -> Iterator[str]:
     )
     level = f"{100 * (1 - report.alpha):g}"
     rows = [
-        tell("| corrected | baseline | candidate | difference [{level} %] | p adj. | rated |", level=level),
+        tell("| corrected | baseline | candidate | difference [{level}%] | p adj. | rated |", level=level),
         "|:--|--:|--:|:--|--:|--:|",
     ]
     for name, found in report.corrected.items():

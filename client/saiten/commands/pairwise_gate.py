@@ -1,16 +1,19 @@
 """The work of `saiten gate --pairwise`: does the judge prefer the candidate often enough?
 
 The candidate passes where the whole interval of its share of preferences, a tie counting half, lies at .5 − max_loss or
-above, and fails where all of it lies below; else the gate is inconclusive. While a preference run is judged, the gate
-looks at it whenever it has grown by half. Look k uses the interval at 1 − 3 alpha / ((k + 2) (k + 3)), and the look at
-the end what is left, which adds up to alpha, so that a gate that stops early is wrong no more often than alpha.
+above, and fails where all of it lies below; else the gate is inconclusive. So it is where less than `min_coverage` of
+the pairs have a preference, or of the larger run's responses are in pairs: those that are missing may be the worst.
+
+While a preference run is judged, the gate looks at it whenever it has grown by half. Look k uses the interval at 1 − 3
+alpha / ((k + 2) (k + 3)), and the look at the end what is left, which adds up to alpha, so that a gate that stops early
+is wrong no more often than alpha.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +21,7 @@ from urllib.parse import quote
 
 import click
 
-from saiten.answers import PreferenceRun, Ranking
+from saiten.answers import PreferenceRun, PreferenceSummary, Ranking
 from saiten.commands.compare_runs import PREFERENCE_RUNS_PATH, post, read_id
 from saiten.commands.files import InvalidItems
 from saiten.commands.junit import OUTCOMES, JUnitCase, write_suite
@@ -27,7 +30,7 @@ from saiten.commands.service import LEXICAL, NO_JUDGE, open_service
 from saiten.connection import JSON, Connection, Object, once
 from saiten.core.errors import JudgeUnfit
 from saiten.core.figures import write_figure
-from saiten.core.language import tell
+from saiten.core.language import mark, tell
 from saiten.core.wording import read_signature
 from saiten.reading import read
 from saiten.waiting import read_object
@@ -52,6 +55,7 @@ class PairwiseJob:
     preferences: str | None
     alpha: float
     max_loss: float
+    min_coverage: float = 0.98
     budget_usd: float | None = None
     name: str | None = None
     path: str | None = None
@@ -62,7 +66,8 @@ class PairwiseJob:
 @dataclass(frozen=True)
 class PairwiseVerdict:
     """The verdict with the candidate's share of preferences and its interval; `looks` counts looks of the gate, and
-    `code` says what decided. `lexical` is whether that judge, a baseline, compared."""
+    `code` says what decided. `coverage` says how much was there; None of a file, which does not tell. `lexical` is
+    whether that judge, a baseline, compared."""
 
     verdict: GateVerdict
     share: float | None
@@ -73,6 +78,7 @@ class PairwiseVerdict:
     looks: int
     preference_run: str | None
     stopped_early: bool = False
+    coverage: str | None = None
     lexical: bool = False
 
 
@@ -163,9 +169,58 @@ async def look_at(
     names = dict(zip(plan["runs"], plan["systems"], strict=True))
     candidate, baseline = (names.get(one, one) for one in (job.candidate, job.baseline))
     ranking = read(Ranking, answer).model_dump(mode="json")
-    found = decide(ranking, job, candidate, baseline, look=look, run=run)
+    summary = read_object(await service.request("GET", f"{PREFERENCE_RUNS_PATH}/{quote(run)}/summary"))
+    shares = list_shares(state, read(PreferenceSummary, summary).model_dump(mode="json"), {candidate, baseline})
+    found = cover(decide(ranking, job, candidate, baseline, look=look, run=run), shares, job.min_coverage)
     signatures = [state.get("signature") or "", *(state.get("signatures") or ())]
     return replace(found, lexical=any(names_lexical(read_signature(one).get("judge", "")) for one in signatures))
+
+
+Share = tuple[int, int, str]
+"""How many there are, of how many, and what."""
+
+
+def list_shares(state: Object, summary: Object, systems: set[str]) -> list[Share]:
+    """What must be covered of two systems, by a preference run and its summary."""
+    plan, counts = state["pairs"], summary["counts"]
+    aspect = plan["aspects"][0]
+    told = [
+        {**one["aspects"][aspect], "systems": {one["first"]["system"], one["second"]["system"]}}
+        for one in summary["pairs"]
+    ]
+    names = ("first", "second", "tie", "missing")
+    seen = sum(one[name] for one in told for name in names)
+    # Of which runs a pair is that has no result is not said where there are more than two.
+    lost = max(0, counts["scored"] + counts["partial"] + counts["failed"] - seen)
+    mine = next((one for one in told if one["systems"] == systems), dict.fromkeys(names, 0))
+    have = sum(mine[name] for name in names[:-1])
+    shares = [(have, have + mine["missing"] + lost, mark("{have} of {of} judged pairs have a preference ({percent}%)"))]
+    left_out = plan["left_out"]
+    if len(plan["runs"]) == 2 and plan["responses"]:
+        paired = sum(plan["responses"]) - left_out.get("alone", 0) - left_out.get("failed", 0)
+        shares.append(
+            (
+                paired // 2,
+                max(plan["responses"]),
+                mark("{have} of the larger run's {of} responses in pairs ({percent}%)"),
+            )
+        )
+    return shares
+
+
+def cover(found: PairwiseVerdict, shares: Sequence[Share], minimum: float) -> PairwiseVerdict:
+    """The verdict, which is inconclusive where too little is there to speak of the whole."""
+    told = [
+        tell(text, have=f"{have:,}", of=f"{of:,}", percent=f"{100 * have / of:.2f}" if of else "–")
+        for have, of, text in shares
+    ]
+    told.append(tell("at least {percent}% of each must be there", percent=f"{100 * minimum:g}"))
+    coverage = "; ".join(told)
+    if all(of and have / of >= minimum for have, of, _ in shares):
+        return replace(found, coverage=coverage)
+    return replace(
+        found, verdict="inconclusive", code="coverage", reason=f"{coverage}; {found.reason}", coverage=coverage
+    )
 
 
 def decide(

@@ -44,8 +44,6 @@ BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
 """Booleans in a table, in any letter case."""
 
 RATING_COLUMNS = (*TEXT_FIELDS, "comment", STAMP, SIMULATED)
-DEFUSED = re.compile(f"'+(?:{UNDEFUSED.pattern})")
-DEFUSED_FORMULA = re.compile(f"'*(?:{UNDEFUSED.pattern})")
 COUNT = re.compile("[0-9]{1,10}")
 ASPECT = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -290,8 +288,8 @@ def read_row(row: list[str], columns: list[str]) -> RatingRow | Unread:
     try:
         for name, cell in zip(columns, row, strict=True):
             if name in RATING_COLUMNS:
-                text = cell if name == "comment" else cell.strip()
-                record |= {name: CELL_READERS.get(name, restore)(text)} if text else {}
+                text = restore(cell) if name == "comment" or is_marked(cell) else cell.strip()
+                record |= {name: CELL_READERS.get(name, str)(text)} if text else {}
             elif cell.strip():
                 record["ratings"][name] = number_of(cell.strip(), name)
     except Unfit as unfit:
@@ -337,14 +335,25 @@ def write_csv(ratings: Sequence[RatingRow]) -> Iterator[str]:
 
 
 def disarm(text: str) -> str:
-    """The text, after an apostrophe where a spreadsheet would take it for a formula; and where it looks as if it had
-    such an apostrophe already, so that `restore` gives every text back as it was."""
-    return f"'{text}" if text.startswith("'") and DEFUSED_FORMULA.match(text) else text
+    """The text, after an apostrophe where a spreadsheet would take it for a formula, or white space at its ends for
+    nothing; and where it looks as if it had such an apostrophe already, so that `restore` gives every text back as it
+    was."""
+    return f"'{text}" if is_delicate(text.lstrip("'")) else text
+
+
+def is_delicate(text: str) -> bool:
+    """Whether a table may change the text: a formula, or one with white space at its ends."""
+    return text != text.strip() or UNDEFUSED.match(text) is not None
+
+
+def is_marked(cell: str) -> bool:
+    """Whether the cell begins with the apostrophe of `disarm`."""
+    return cell.startswith("'") and is_delicate(cell.lstrip("'"))
 
 
 def restore(cell: str) -> str:
     """The text of a cell that may have been disarmed."""
-    return cell[1:] if DEFUSED.match(cell) else cell
+    return cell[1:] if is_marked(cell) else cell
 
 
 RATER = click.option("--rater", metavar="NAME", help="The rater.")
@@ -602,8 +611,8 @@ def give_back(
 ) -> None:
     """Print the ratings, in the order in which they came in.
 
-    In CSV, texts that a spreadsheet would take for formulas stand after an apostrophe, which `import` takes away again.
-    Exit 0: printed; 2: bad usage; 3: could not run.
+    In CSV, texts that a spreadsheet would take for formulas, or that begin or end with white space, stand after an
+    apostrophe, which `import` takes away again. Exit 0: printed; 2: bad usage; 3: could not run.
     """
     wanted = {"batch": batch, "rater": rater, "item": item, "evaluation": evaluation}
     asyncio.run(print_ratings({name: value for name, value in wanted.items() if value is not None}, form, url))

@@ -16,7 +16,7 @@ from typing import IO, Any
 import click
 
 from saiten.answers import ResultRow
-from saiten.commands.files import InvalidItems
+from saiten.commands.files import InvalidItems, require_place
 from saiten.core.formats.parquet import write_table
 from saiten.core.language import tell
 from saiten.core.plain_text import escape_controls
@@ -89,10 +89,7 @@ def require_output_file(path: str | None, *, excel: bool) -> None:
         raise click.UsageError(tell("--excel goes with --output FILE.csv"))
     if form == "parquet" and find_spec("arro3") is None:
         raise InvalidItems(tell("{name}: Parquet needs the extra packages: pip install 'saiten[formats]'", name=path))
-    if not Path(path).absolute().parent.is_dir():
-        raise InvalidItems(tell("{path}: there is no such folder", path=path))
-    if Path(path).is_dir():
-        raise InvalidItems(tell("{path}: Is a directory", path=path))
+    require_place(path)
 
 
 def write_results(path: str, results: Sequence[Mapping[str, Any]], *, excel: bool) -> None:

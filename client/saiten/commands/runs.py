@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -351,7 +351,7 @@ def read_item_file(path: str, role: SourceRole, settings: GateSettings) -> list[
             reading = replace(reading, where={})
         return read_whole(path, reading, beside=is_result)
     except InvalidItems as error:
-        hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not Path(path).exists() else ""
+        hint = tell("; `saiten gate --record` makes one") if role == "baseline" and not os.path.exists(path) else ""
         raise InvalidItems(printable(error.message) + hint) from None
 
 

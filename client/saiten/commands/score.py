@@ -138,8 +138,11 @@ async def score_in_order(
         await asyncio.gather(*begun, return_exceptions=True)
 
 
-OF_THE_RUBRIC = {"rubric-not-supported", "unknown-rubric"}
-"""Failures that every item by that rubric shares."""
+WRONG_OPTIONS = {"unknown-rubric", "rubric-unit-mismatch", "language-not-supported"}
+"""Failures that all items by that rubric on that path share, because there is no such rubric or it is not for them."""
+
+NOT_SET_UP = {"rubric-not-supported", "translator-not-configured"}
+"""The same, because the service lacks a judge or a translator for them."""
 
 
 @click.command("score")
@@ -366,8 +369,8 @@ async def score_and_show(
 ) -> bool:
     """Prints the results in order as they arrive, or all in tables at the end. Returns whether every item was scored.
 
-    Failures are also printed on standard error, at once. Raises SaitenError where no item can be scored because of the
-    rubric that all name.
+    Failures are also printed on standard error, at once. Raises InvalidItems and ServiceRefused where no item can be
+    scored because of the rubric or the path that all name.
     """
     printer = ResultPrinter(shown)
     requests = [item.request for item in items]
@@ -381,7 +384,7 @@ async def score_and_show(
                 position = 0
                 async for found in results:
                     if position == 0:
-                        require_one_rubric(found, requests)
+                        refuse_common_failure(found, requests)
                     await printer.add(progress, position, items[position], clusters[position], found)
                     position += 1
     finally:
@@ -483,11 +486,16 @@ def name_result(result: Result, item_id: str | None, cluster: str | None, texts:
     return {**{name: value for name, value in place.items() if value is not None}, **result}
 
 
-def require_one_rubric(first: Result, requests: Sequence[Mapping[str, Any]]) -> None:
-    """Raises ServiceRefused where the first result shows that no item can be scored: it is reported once."""
+def refuse_common_failure(first: Result, requests: Sequence[Mapping[str, Any]]) -> None:
+    """Raises InvalidItems or ServiceRefused, as a batch of these items does, where the first result shows that no item
+    can be scored: it is reported once."""
     error = first.get("error")
-    if error is not None and error["code"] in OF_THE_RUBRIC and len({*map(rubric_of, requests)}) == 1:
-        raise ServiceRefused(error["detail"], error, 422)
+    if error is None or len({(rubric_of(request), request.get("path", "source")) for request in requests}) > 1:
+        return
+    if error["code"] in WRONG_OPTIONS:
+        raise InvalidItems(error["detail"])
+    if error["code"] in NOT_SET_UP:
+        raise ServiceRefused(error["detail"], error, UNFIT)
 
 
 def print_explained(progress: Progress, position: int, result: dict[str, Any], unused: str | None) -> None:

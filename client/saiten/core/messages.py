@@ -30,7 +30,8 @@ Value: TypeAlias = "str | int | float | Message | Sequence[Message] | None"
 
 class Message:
     """A sentence: the `id` of its template, and the values that the template names. A value may be a message itself, or
-    several, which semicolons part. It is equal to another of the same id and values; `str` of it is English."""
+    several, which `join_messages` puts in a row. It is equal to another of the same id and values; `str` of it is
+    English."""
 
     __slots__ = ("_said", "id", "values")
 
@@ -92,7 +93,29 @@ def say_value(value: Value, language: str) -> Any:
         return value.say(language)
     if value is None or isinstance(value, str | int | float):
         return value
-    return "; ".join(one.say(language) for one in value)
+    return join_messages([one.say(language) for one in value], language)
+
+
+def join_messages(said: Sequence[str], language: str) -> str:
+    """Several in a row. Semicolons part them in English. Japanese and Korean have none: a full stop ends what is a
+    whole sentence, and a comma what is not."""
+    if language not in SENTENCE_ENDS:
+        return "; ".join(said)
+    ends, opening, stop, comma = SENTENCE_ENDS[language]
+    parts = [part + (stop if is_sentence(part, ends, opening) else comma) for part in said[:-1]]
+    return "".join([*parts, *said[-1:]])
+
+
+SENTENCE_ENDS = {
+    "ja": (("す", "せん", "した", "さい"), "（", "。", "、"),
+    "ko": (("다", "요", "오"), "(", ". ", ", "),
+}
+"""By language how sentences end, what opens a parenthesis, and what parts sentences and other parts."""
+
+
+def is_sentence(part: str, ends: tuple[str, ...], opening: str) -> bool:
+    """Whether it ends as sentences do, before what stands in parentheses at its end."""
+    return (part.rpartition(opening)[0] if part.endswith((")", "）")) else part).endswith(ends)
 
 
 def value_as_json(value: Value) -> Any:

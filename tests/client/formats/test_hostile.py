@@ -17,7 +17,7 @@ import pytest
 
 from saiten.core.formats import UnreadableInput, parse_map, read_items
 from saiten.core.formats.tables import sniff
-from tests.client.formats.test_tables import read, workbook
+from tests.client.formats.test_tables import read, said, workbook
 
 DATA = Path(__file__).parents[2] / "data" / "formats"
 
@@ -206,9 +206,9 @@ def test_a_million_columns() -> None:
     assert refuse("a.csv", "質問,回答" + ",x" * 1_000_000 + "\n1,2\n").startswith(
         "a.csv: line 1: has 1,000,002 columns"
     )
-    items, reader = read("a.csv", "質問,回答\nq,r" + ",x" * 1_000_000 + "\n")
-    assert len(items) == 1
-    assert sum(reader.report.left_out.values()) == 999
+    assert refuse("a.csv", "質問,回答\nq,r" + ",x" * 1_000_000 + "\n").startswith(
+        "a.csv: line 2: has 1,000,002 cells below 2 headings"
+    )
 
 
 def test_headings_beyond_the_columns_that_are_read_decide_nothing() -> None:
@@ -262,6 +262,26 @@ def test_a_cell_far_from_the_others() -> None:
     assert len(items) == 1
     assert ("columns after ALL", "without a heading") not in reader.report.left_out  # its row gave no item
     assert peak < 50_000_000
+
+
+def test_columns_merged_far_below_their_values() -> None:
+    def merge(book: Any) -> None:
+        for column in "AB":
+            book["s"].merged_cells.add(f"{column}2:{column}5000")
+
+    rows: list[list[Any]] = [["質問", "回答"], ["q", "r"], *[[None, None]] * 4998, ["q2", "r2"]]
+    items, reader = read("a.xlsx", workbook(("s", rows), change=merge))
+    assert [said(item) for item in items] == [["q", "r"], ["q2", "r2"]]
+    assert reader.report.rows == 2
+
+
+def test_half_a_character_in_a_workbook() -> None:
+    rows = [["質問", "回答"], ["q", "_xD83D__xDE00_ _x005F_x0041_"], ["q", "_xD83D_"]]
+    assert refuse("a.xlsx", workbook(("s", rows))) == (
+        "a.xlsx: sheet s, row 3: a string holds a lone surrogate, half of a character"
+    )
+    items, _ = read("a.xlsx", workbook(("s", rows[:2])))
+    assert said(items[0]) == ["q", "😀 _x0041_"]
 
 
 def test_csv_and_ndjson_are_streams() -> None:

@@ -13,7 +13,8 @@ import arro3.io
 import openpyxl
 import pytest
 
-from saiten.core.formats import ItemReader, parse_map, read_items
+from saiten.core.formats import ItemReader, UnreadableInput, parse_map, read_items
+from saiten.core.formats.reading import UNSAVED
 
 Item = dict[str, Any]
 
@@ -352,6 +353,22 @@ def test_logs_that_repeat_the_response() -> None:
     assert said(items[0]) == ["q", "r"]
 
 
+def test_a_response_that_echoes_the_user() -> None:
+    said_before = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "r"}]
+    record = {"messages": [*said_before, {"role": "user", "content": "ありがとう"}], "response": "ありがとう"}
+    items, _ = read("a.json", json.dumps([record]))
+    assert said(items[0]) == ["q", "r", "ありがとう", "ありがとう"]
+
+
+def test_results_are_items_again_under_the_ids_of_their_items() -> None:
+    item = {"context": [{"speaker": "A", "text": "q"}], "response": "r", "metadata": {"system": "s"}, "dialogue": "d"}
+    result = {"id": "ev_1", "status": "scored", "rubric": {"id": "ja-dialogue"}, "judge": {}, "path": "source", **item}
+    named, unnamed = {**result, "item": "007", "ids_given": True}, {**result, "item": "0", "ids_given": False}
+    items, reader = read("a.ndjson", f"{json.dumps(named)}\n{json.dumps(unnamed)}\n")
+    assert items == [{"id": "007", **item}, item]
+    assert reader.report.renamed == {"item": ["id"]}
+
+
 def test_numbers_dates_and_errors_in_cells() -> None:
     rows: list[list[Any]] = [
         ["質問", "回答", "正解"],
@@ -367,6 +384,34 @@ def test_numbers_dates_and_errors_in_cells() -> None:
         ["割合は？", "0.5", "true"],
     ]
     assert reader.report.skipped == [("a.xlsx: sheet s, row 5", "has no response")]
+
+
+def test_a_formula_whose_value_was_not_saved() -> None:
+    rows: list[list[Any]] = [["質問", "回答"], ["あ", "い"], ["う", '=A2&"え"']]
+    with pytest.raises(UnreadableInput, match="sheet s, cell B3: the value of its formula was not saved"):
+        read("a.xlsx", workbook(("s", rows)))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '<c r="B3"><f>A2&amp;"え"</f><v>3</v></c>',
+        '<c r="B3" t="str"><f>A2</f><v></v></c>',
+        '<c r="B3"><f t="shared" si="0"/><v>3</v></c>',
+        '<c r="B3"><v></v></c>',
+    ],
+)
+def test_a_formula_whose_value_was_saved(cell: str) -> None:
+    assert UNSAVED.search(cell.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "cell", ['<c r="B3" s="1"><f t="shared" si="0"/></c>', '<x:c r="B3"><x:f>A1</x:f><x:v/></x:c>']
+)
+def test_formulas_without_a_value_are_found_in_all_spellings(cell: str) -> None:
+    found = UNSAVED.search(cell.encode())
+    assert found is not None
+    assert found[1] == b"B3"
 
 
 def test_a_question_merged_beside_two_answers() -> None:
@@ -387,6 +432,50 @@ def test_parquet(tmp_path: Path) -> None:
     reader = read_items(tmp_path / "a.parquet")
     assert [said(item.value) for item in reader] == [["q", "r"]] * 600
     assert reader.report.left_out["score", ""] == 600
+
+
+def test_columns_of_parquet_with_one_name() -> None:
+    table = arro3.core.Table.from_arrays(
+        [arro3.core.Array(["q"], type=arro3.core.DataType.string())] * 3, names=["context", "response", "response"]
+    )
+    file = io.BytesIO()
+    arro3.io.write_parquet(table, file)
+    with pytest.raises(UnreadableInput, match="two columns are named 'response'"):
+        list(read_items(file))
+
+
+def test_texts_that_parquet_holds_as_bytes() -> None:
+    table = arro3.core.Table.from_pydict(
+        {
+            name: arro3.core.Array([text.encode()], type=arro3.core.DataType.binary())
+            for name, text in (("context", "やあ"), ("response", "はい"))
+        }
+    )
+    file = io.BytesIO()
+    arro3.io.write_parquet(table, file)
+    assert [said(item.value) for item in read_items(file)] == [["やあ", "はい"]]
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_a_row_with_more_cells_than_headings(separator: str) -> None:
+    rows = ["id,質問,回答", "1,q,r,,", "2,Hello, world,r"]
+    text = "\n".join(rows).replace(",", separator)
+    with pytest.raises(UnreadableInput, match="line 3: has 4 cells below 3 headings"):
+        read("a.csv", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "発話1,発話2,発話3,応答\nあ,,う,え\n"),
+        ("a.jsonl", json.dumps({"context": ["あ", "", "う"], "response": "え"})),
+        ("a.jsonl", json.dumps({"context": [None, "あ", None, "う", None], "response": "え"})),
+    ],
+)
+def test_a_turn_without_a_text_counts_between_others(name: str, content: str) -> None:
+    items, _ = read(name, content)
+    assert items[0]["context"] == [{"speaker": "user", "text": "あ"}, {"speaker": "user", "text": "う"}]
+    assert items[0]["response"] == "え"
 
 
 def test_mapped_columns() -> None:

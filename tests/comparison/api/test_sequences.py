@@ -3,6 +3,7 @@
 from pathlib import Path
 from urllib.parse import quote
 
+from tests.support.keyed import make_keys
 from tests.support.posted import post_batch, wait_for
 from tests.support.serving import serving
 
@@ -58,3 +59,12 @@ async def test_a_sequence_keeps_its_builds_its_baseline_and_its_alpha(tmp_path: 
         assert begun["sequence"]["night"] == 1
         await client.delete(f"/v1/batches/{batches[0]}")
         assert (await client.get("/v1/sequences")).json() == {"items": []}
+
+
+async def test_a_key_that_only_reads_begins_no_sequence(tmp_path: Path) -> None:
+    async with serving(tmp_path, judge="lexical") as client:
+        (reader,) = await make_keys(tmp_path, ("default", "read"))
+        asked = {"candidate": "ba_0", "baseline": "ba_1", "sequence": NAME, "rules": []}
+        answer = await client.post("/v1/gates", json=asked, headers=reader)
+        assert (answer.status_code, answer.json()["message"]) == (403, "sequence-needs-write-key")
+        assert (await client.get("/v1/sequences", headers=reader)).json() == {"items": []}

@@ -1,5 +1,6 @@
 """The list of runs: what it says of each, and how two are picked out of it."""
 
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from saiten_server.core.errors import SignatureMismatch
 from saiten_server.explorer.pages import runs
 from saiten_server.platform.computations import PendingComputation
+from tests.support.elements import Page as Elements
 from tests.support.faults import words
 from tests.support.keyed import make_keys
 from tests.support.posted import make_body, make_item, post_batch, post_run, wait_for
@@ -38,11 +40,25 @@ def listed(page: Page) -> list[str]:
 
 async def test_without_a_run_the_page_says_how_to_make_one(client):
     page = await look(client)
-    assert "make demo" in page.said
+    assert "make run" in page.said
     assert "curl" in page.said
     assert str(client.base_url).rstrip("/") in page.said
-    assert "/try" in page.links()
+    assert {"/datasets/new", "/try"} <= set(page.links())
     assert page.named("baseline") == []
+
+
+@pytest.mark.parametrize(("reader", "rubric"), [("en", "ja-dialogue"), ("ja", "ja-dialogue"), ("ko", "ko-dialogue")])
+async def test_what_the_empty_page_says_to_send_is_taken(client, reader, rubric):
+    page = Elements((await client.get("/", headers={"Accept-Language": reader})).text)
+    body = page.one("pre").text.partition("-d '")[2].rstrip().removesuffix("'")
+    sent = await client.post("/v1/batches", json=json.loads(body))
+    assert sent.status_code == 202, sent.text
+    assert (await client.get(sent.headers["Location"])).json()["rubric"] == rubric
+
+
+async def test_cases_without_a_run_lead_to_how_to_make_one(client):
+    main = (await client.get("/explore")).text.partition("<main")[2].partition("</main>")[0]
+    assert "/" in Page(main).links()
 
 
 async def test_a_run_is_shown_with_its_figures(client):

@@ -278,6 +278,21 @@ async def test_a_batch_charges_its_key_pauses_and_goes_on(fake: FakeOpenAI, tmp_
         assert total == pytest.approx(cost + done["usage"]["cost_usd"])
 
 
+async def test_a_batch_begins_no_more_than_is_left_before_it_knows_any_cost(
+    fake: FakeOpenAI, tmp_path: Path, database_url: str
+) -> None:
+    async with serving(tmp_path, **judged_by(fake), cache="off", database_url=database_url) as client:
+        key_id, key = await make_limited_key(database_url, usd_per_day=100.0)
+        one = await client.post("/v1/evaluations", json=BODY | {"relevance": None}, headers=key)
+        cost = one.json()["usage"]["cost_usd"]
+        await limit_key(database_url, key_id, cost * 3)
+        made = (await client.post("/v1/batches", json=items(30), headers=key)).json()
+        paused = await wait_for(client, made["id"], key, "paused", "completed")
+        assert (paused["status"], paused["pause_reason"]) == ("paused", "cost-limit-reached")
+        # One was paid for already.
+        assert 1 <= paused["counts"]["scored"] <= 3
+
+
 async def announce(client: httpx.AsyncClient, path: str) -> bytes:
     """What is answered to a request whose body never comes, up to the end of its headers."""
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)

@@ -134,6 +134,8 @@ BAD: dict[str, tuple[bytes, dict[str, str], int]] = {
     "many empty spans": (export([]).SerializeToString() + b"\x0a\x02\x12\x00" * 90_000, PROTOBUF, 413),
     "no JSON": (b"{", JSON, 400),
     "a list": (b"[]", JSON, 400),
+    "fields of another request": (b'{"resourceLogs": []}', JSON, 400),
+    "names as protobuf spells them": (b'{"resource_spans": []}', JSON, 400),
     "deep JSON": (b'{"resourceSpans":' + b"[" * 100_000, JSON, 400),
     "many values": (b'{"resourceSpans":[' + b"0," * 1_100_000 + b"0]}", JSON, 413),
     "another type": (b"{}", {"Content-Type": "text/plain"}, 415),
@@ -151,6 +153,22 @@ async def test_bad_bodies_are_answered_as_otlp_says(client: httpx.AsyncClient) -
             assert answer.json()["code"] == 3
 
 
+async def test_whoever_refuses_an_exporter_answers_as_otlp_says(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    await make_keys(tmp_path, ("team", "ingest"))
+    unknown = {"Authorization": "Bearer saiten_unknown"}
+    for path in ("/v1/traces", "/v1/logs"):
+        answer = await client.post(path, content=b"", headers=PROTOBUF | unknown)
+        assert (answer.status_code, answer.headers["content-type"]) == (401, "application/x-protobuf")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        status = Status.FromString(answer.content)
+        assert (status.code, status.message.partition(":")[0]) == (16, "unauthorized")
+        answer = await client.post(path, content=b"{}", headers=JSON | unknown)
+        assert (answer.headers["content-type"], answer.json()["code"]) == ("application/json", 16)
+    # Who asks for something else is no exporter.
+    asked = await client.get("/v1/traces", headers=unknown)
+    assert (asked.status_code, asked.headers["content-type"]) == (401, "application/problem+json")
+
+
 def test_values_within_values_are_counted() -> None:
     body = repeat_attribute(9, AnyValue(array_value=ArrayValue(values=[AnyValue()] * 200)))
     assert len(decode_signal(body, "traces", DEFAULT_LIMITS, is_json=False).spans) == 1
@@ -164,7 +182,7 @@ async def test_a_key_that_may_only_send_reads_nothing(client: httpx.AsyncClient,
     address = f"/v1/traces/conversations/{name_id('team', 'a')}"
     assert (await client.post("/v1/traces", content=body, headers=PROTOBUF | sender)).status_code == 200
     unsent = await client.post("/v1/traces", content=body, headers=PROTOBUF | reader)
-    assert (unsent.status_code, unsent.json()["message"]) == (403, "ingest-key-needed")
+    assert (unsent.status_code, Status.FromString(unsent.content).code) == (403, 7)
     refused = [
         ("GET", "/v1/traces"),
         ("GET", address),

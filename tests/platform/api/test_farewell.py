@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from google.rpc.status_pb2 import Status
 from starlette.types import Message, Receive, Scope, Send
 
 from saiten_server.cli.process import bind
@@ -54,7 +55,7 @@ async def begin_and_be_cut_off(scope: Scope, receive: Receive, send: Send) -> No
     raise asyncio.CancelledError
 
 
-async def call(app: Any, *, draining: bool) -> list[Message]:
+async def call(app: Any, path: str = "/v1/evaluations", *, draining: bool) -> list[Message]:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -63,7 +64,8 @@ async def call(app: Any, *, draining: bool) -> list[Message]:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    scope: Scope = {"type": "http", "path": "/v1/evaluations", "headers": [], "state": {"request_id": "abc"}}
+    scope: Scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    scope["state"] = {"request_id": "abc"}
     await ConnectionClose(app, SimpleNamespace(draining=draining))(scope, receive, send)
     return sent
 
@@ -81,6 +83,10 @@ async def test_a_request_that_the_stop_cuts_off_may_be_sent_again() -> None:
     assert (start["status"], headers[b"connection"], headers[b"retry-after"]) == (503, b"close", b"2")
     assert headers[b"x-request-id"] == b"abc"
     assert json.loads(body["body"])["code"] == "stopping"
+    # An exporter is told so in its own form.
+    start, body = await call(cut_off, "/v1/traces", draining=True)
+    assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"2")
+    assert Status.FromString(body["body"]).code == 14
 
 
 @pytest.mark.parametrize(("app", "draining"), [(cut_off, False), (begin_and_be_cut_off, True)])

@@ -24,7 +24,7 @@ async def test_pages_allow_no_script_but_the_services_own(client):
 async def test_what_is_not_there_is_a_page_for_people_and_a_problem_for_programs(client):
     page = await client.get("/nowhere", headers={**HTML, "Accept-Language": "ja"})
     assert page.status_code == 404
-    assert "ここには何もありません" in page.text
+    assert "ページが見つかりません" in page.text
     for path, headers in (("/nowhere", {}), ("/v1/nowhere", HTML)):
         problem = await client.get(path, headers=headers)
         assert problem.status_code == 404

@@ -65,7 +65,9 @@ async def test_an_aspect_that_no_run_has_is_refused(client: httpx.AsyncClient) -
 async def test_the_page_shows_ranks_and_who_beats_whom(tmp_path: Path) -> None:
     async with FakeOpenAI(answer_with(prefer_longer)) as fake, serving(tmp_path, **judged_by(fake)) as client:
         run = await run_all(client)
-        assert "/leaderboard/preferences?preference_run=" + run in (await client.get("/leaderboard/preferences")).text
+        listed = (await client.get("/leaderboard/preferences")).text
+        assert "/leaderboard/preferences?preference_run=" + run in listed
+        assert "Choose which systems to rank:" in listed
         for language in ("en", "ja", "ko"):
             text = await read_computed(
                 client, f"/leaderboard/preferences?preference_run={run}", **{"Accept-Language": language}

@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from saiten.commands.pairwise_gate import PairwiseJob, cover, decide, list_shares
 from saiten.core.messages import Message
 from tests.support.fake_deepl import KEY, FakeDeepL
-from tests.support.fake_openai import FakeOpenAI
+from tests.support.fake_openai import FakeOpenAI, Request
 from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.pair_judge import (
     always_tie,
@@ -376,3 +377,33 @@ async def test_more_pairs_than_a_batch_may_hold_are_refused(tmp_path: Path) -> N
         assert (await finish(client, {"runs": runs, "budget_calls": 10}))["counts"]["scored"] == 5
         run = await finish(client, {"runs": runs, "pairs": "active"})
         assert run["counts"]["total"] == 5
+
+
+async def test_a_gate_by_pairs_does_not_pass_on_the_pairs_that_the_judge_answered(tmp_path: Path) -> None:
+    """The judge has no verdict on the candidate's last responses, which may be the worst; and one item more is the
+    baseline's alone."""
+
+    def pick(_: Request, names: tuple[str, str], texts: dict[str, str]) -> str:
+        if any(text.startswith(("8番", "9番")) for text in texts.values()):
+            return "no idea"
+        return prefer_longer(_, names, texts)
+
+    async with FakeOpenAI(answer_with(pick)) as fake, serving(tmp_path, **judged_by(fake)) as client:
+        runs = [await post_system(client, "bot-a", 10), await post_system(client, "bot-b", 11)]
+        run = await finish(client, {"runs": runs})
+        summary = (await client.get(f"/v1/preference-runs/{run['id']}/summary")).json()
+        ranking = (await client.post("/v1/analyses/ranking", json={"preference_run": run["id"]})).json()
+    job = PairwiseJob(runs[0], runs[1], None, None, 0.05, 0.05)
+    bare = decide(ranking, job, "bot-a", "bot-b", look=1)
+    assert bare.verdict == "pass"
+    shares = list_shares(run, summary, {"bot-a", "bot-b"})
+    assert [share[:2] for share in shares] == [(8, 10), (10, 11)]
+    found = cover(bare, shares, 0.98)
+    assert (found.verdict, found.code, found.share) == ("inconclusive", "coverage", 1)
+    assert found.reason == (
+        "8 of 10 judged pairs have a preference (80.00%); 10 of the larger run's 11 responses in pairs (90.91%); "
+        "at least 98% of each must be there; " + bare.reason
+    )
+    assert cover(bare, shares, 0.8).verdict == "pass"
+    # Where nothing was judged there is nothing to speak of.
+    assert cover(bare, [(0, 0, shares[0][2])], 0.0).verdict == "inconclusive"

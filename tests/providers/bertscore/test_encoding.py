@@ -1,5 +1,6 @@
 """What is encoded, how often, and how long it is kept."""
 
+import math
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,6 +34,17 @@ class OneHotModel:
 
         self.shapes.append(tuple(ids.shape))
         return (torch.nn.functional.one_hot(ids, self.size).float(),)
+
+
+class BrokenModel(OneHotModel):
+    """Has the same value everywhere, as damaged weights may have."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def __call__(self, ids, attention_mask):
+        return (super().__call__(ids, attention_mask)[0] * 0 + self.value,)
 
 
 class Clock:
@@ -71,6 +83,12 @@ class TestLoadedEncoder:
     def test_says_what_failed_and_not_on_which_text(self) -> None:
         with pytest.raises(EncoderUnavailable, match=r"^the encoder failed on this text \(ValueError\)$"):
             build(OneHotModel()).compare([("1", "poison")])
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0])
+    def test_vectors_without_a_direction_are_no_similarity_of_0(self, value: float) -> None:
+        with pytest.raises(EncoderUnavailable) as caught:
+            build(BrokenModel(value)).compare([("1 2", "1 3")])
+        assert caught.value.message.id == "encoder-no-number"
 
     def test_a_context_is_encoded_once_for_candidates_that_come_one_after_another(self) -> None:
         model = OneHotModel()

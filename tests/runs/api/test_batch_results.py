@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from saiten_server.core.batch import BatchConversation, BatchItem, list_candidates
 from saiten_server.core.errors import StoreUnavailable
 from saiten_server.core.redaction import drop, hash_with, redact_asked, texts_asked
+from saiten_server.platform.telemetry import OwnRecords
 from saiten_server.runs.result import Result
 from saiten_server.runs.store.batches import BatchStore
 from tests.support.cases import in_turn
@@ -73,7 +74,7 @@ async def test_a_stream_that_fails_does_not_end_as_if_it_were_whole(
 
 
 async def test_an_erasure_in_mid_stream_is_no_end_either(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = await complete_batch(client, *(make_item(number) for number in range(10)))
     monkeypatch.setattr("saiten_server.runs.service.RESULTS_PAGE", 5)
@@ -85,8 +86,12 @@ async def test_an_erasure_in_mid_stream_is_no_end_either(
         return await read(self, project, batch_id, after=after, limit=limit)
 
     monkeypatch.setattr(BatchStore, "results", erase_later)
-    with pytest.raises(httpx.RemoteProtocolError):
+    with caplog.at_level("INFO", logger="saiten.web"), pytest.raises(httpx.RemoteProtocolError):
         await client.get(f"{path}/results")
+    written = [record for record in caplog.records if OwnRecords().filter(record)]
+    assert [record.message for record in written if record.exc_info or record.levelname != "INFO"] == []
+    (told,) = (record for record in written if record.message == "answer broken off")
+    assert told.__dict__["code"] == "not-found"
 
 
 async def test_a_formula_is_text_in_the_table(client: httpx.AsyncClient) -> None:

@@ -1,6 +1,7 @@
 """Asking the judge for its reasons after it rated: over HTTP and with the button of a page."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,17 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from saiten_server.core.evaluation import Evaluation
+from saiten_server.erasure.store import TextStore
 from saiten_server.platform.sql.engine import open_engine
 from saiten_server.platform.sql.tables import evaluations
+from saiten_server.scoring.store import EvaluationStore
 from tests.support.elements import Page
 from tests.support.fake_openai import Answer, FakeOpenAI, Request, complete, verdict_of
 from tests.support.posted import post_batch, wait_for
 from tests.support.records import BODY
 from tests.support.stored_sizes import list_drift
+from tests.support.waiting import read_computed
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -79,6 +84,45 @@ async def test_reasons_cost_no_more_than_their_budget(client: httpx.AsyncClient,
     assert (await client.post("/v1/evaluations/ev_none/reasons")).status_code == 404
 
 
+async def test_reasons_of_texts_that_are_gone_are_a_conflict(
+    client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path
+) -> None:
+    batch = await post_batch(client, 1)
+    await wait_for(client, batch["id"])
+    single = (await client.post("/v1/evaluations", json=BODY)).json()
+    (result,) = await results_of(client, batch["id"])
+    engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    await TextStore(engine, clock=lambda: later).redact("default", "drop", later, 10)
+    await engine.dispose()
+    asked = len(fake.requests)
+    for name in (single["id"], result["id"]):
+        answer = await client.post(f"/v1/evaluations/{name}/reasons")
+        assert (answer.status_code, answer.json()["code"]) == (409, "texts-erased")
+    assert len(fake.requests) == asked
+
+
+async def test_reasons_asked_for_while_a_batch_loses_its_texts_are_not_kept(
+    client: httpx.AsyncClient, fake: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = await post_batch(client, 1)
+    await wait_for(client, batch["id"])
+    (result,) = await results_of(client, batch["id"])
+    explain = EvaluationStore.explain
+
+    async def drop_first(self: EvaluationStore, *given: Any) -> Evaluation | None:
+        engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'saiten.db'}")
+        later = datetime.now(UTC) + timedelta(hours=1)
+        await TextStore(engine, clock=lambda: later).redact("default", "drop", later, 10)
+        await engine.dispose()
+        return await explain(self, *given)
+
+    monkeypatch.setattr(EvaluationStore, "explain", drop_first)
+    answer = await client.post(f"/v1/evaluations/{result['id']}/reasons")
+    assert (answer.status_code, answer.json()["code"]) == (409, "texts-erased")
+    assert REASON not in (await client.get(f"/v1/batches/{batch['id']}/results")).text
+
+
 async def test_a_page_without_reasons_offers_to_ask_for_them(client: httpx.AsyncClient, fake: FakeOpenAI) -> None:
     batch = await post_batch(client, 2)
     other = await post_batch(client, 2)
@@ -102,6 +146,6 @@ async def test_a_page_without_reasons_offers_to_ask_for_them(client: httpx.Async
     assert REASON in shown.text
     assert "asked again" in Page(shown.text).one("main").text
     assert "/reasons" not in shown.text
-    beside = await client.get("/explore", params={"run": [batch["id"], other["id"]]})
-    assert REASON in beside.text
-    assert "/reasons" in beside.text  # of the other run's response there is none yet
+    beside = await read_computed(client, "/explore", {"run": [batch["id"], other["id"]]})
+    assert REASON in beside
+    assert "/reasons" in beside  # of the other run's response there is none yet

@@ -49,6 +49,31 @@ async def test_an_empty_form_has_three_rows_and_all_rubrics(client):
     assert page.inline() == []
 
 
+@pytest.mark.parametrize(
+    ("reader", "rubric", "examples"),
+    [("ko", "ko-dialogue", ["ko", "ja"]), ("ja", "ja-dialogue", ["ja", "ko"]), ("en", "ja-dialogue", ["ja", "ko"])],
+)
+async def test_the_form_opens_for_the_language_of_its_reader(client, reader, rubric, examples):
+    page = Page((await client.get("/try", headers={"Accept-Language": reader})).text)
+    assert page.one("option", selected="")["value"] == rubric
+    offered = [link["href"] for link in page.all("a") if link["href"].startswith("/try?example=")]
+    assert [address.partition("example=")[2][:2] for address in offered] == examples
+
+
+@pytest.mark.parametrize(
+    ("asked", "rubric", "speaker"),
+    [
+        ({"rubric": "ja-dialogue", "example": "ko"}, "ko-dialogue", "A"),
+        ({"rubric": "ko-comment", "example": "ko"}, "ko-comment", "일기"),
+        ({"rubric": "ko-dialogue", "example": "ja"}, "ja-dialogue", "A"),
+    ],
+)
+async def test_an_example_is_of_what_its_rubric_is_for(client, asked, rubric, speaker):
+    page = Page((await client.get("/try", params=asked)).text)
+    assert page.one("option", selected="")["value"] == rubric
+    assert page.all("input", name="speaker")[0]["value"] == speaker
+
+
 async def test_what_is_sent_is_scored_kept_and_shown(client):
     response = await client.post("/try", data=FILLED)
     assert response.status_code == 303
@@ -226,7 +251,7 @@ async def test_a_form_of_another_site_is_refused(client):
 
 
 @pytest.mark.parametrize(
-    ("language", "heading", "rubric"), [("ja", "試す", "ja-dialogue"), ("ko", "시험해 보기", "ko-comment")]
+    ("language", "heading", "rubric"), [("ja", "試す", "ja-dialogue"), ("ko", "시험해 보기", "ko-dialogue")]
 )
 async def test_an_example_fills_the_form_and_can_be_scored(client, language, heading, rubric):
     response = await client.get(f"/try?example={language}", headers={"Accept-Language": language})
@@ -246,10 +271,11 @@ async def test_an_example_fills_the_form_and_can_be_scored(client, language, hea
 
 def test_an_unknown_rubric_or_example_is_passed_by():
     rubrics = [load_rubric("ko-comment"), load_rubric()]
-    assert start_draft(rubrics, "nothing", "xx").rubric == "ja-dialogue"
-    assert start_draft(rubrics, "ko-comment", "").rubric == "ko-comment"
-    assert start_draft(rubrics[:1], "", "ja").rubric == "ko-comment"
-    assert start_draft([], "", "ja").rubric == ""
+    assert start_draft(rubrics, "en", "nothing", "xx").rubric == "ja-dialogue"
+    assert start_draft(rubrics, "ja", "ko-comment", "").rubric == "ko-comment"
+    assert start_draft(rubrics[:1], "ja", "", "ja").rubric == "ko-comment"
+    assert start_draft(rubrics, "ko", "", "").rubric == "ko-comment"
+    assert start_draft([], "ko", "", "ja").rubric == ""
 
 
 def test_faults_are_found_at_the_rows_that_were_filled_in():

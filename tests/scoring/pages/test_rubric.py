@@ -27,6 +27,15 @@ async def test_the_list_leads_to_every_version(client):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "leads"),
+    [("ko-comment", True), ("ko-comment@2", True), ("ko-comment@1", False), ("ko-conversation", False)],
+)
+async def test_a_rubric_of_responses_leads_to_trying_it(client, name: str, leads: bool):
+    main = (await client.get(f"/rubrics/{name}")).text.partition("<main")[2]
+    assert ("/try?rubric=ko-comment" in [link["href"] for link in Page(main).all("a")]) == leads
+
+
 @pytest.mark.parametrize(("asked", "shown"), [("", "ja"), ("en", "en"), ("xx", "ja")])
 async def test_a_rubric_is_shown_in_the_language_asked_for_else_in_the_visitors(client, asked: str, shown: str):
     answer = await client.get("/rubrics/ja-dialogue", params={"language": asked}, headers={"Accept-Language": "ja"})

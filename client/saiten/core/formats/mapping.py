@@ -72,7 +72,8 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Spoken:
-    """An utterance; `speaker` is None where the file does not name it."""
+    """An utterance; `speaker` is None where the file does not name it. One without a text, between others, says only
+    that someone had a turn."""
 
     speaker: str | None
     text: str
@@ -122,7 +123,7 @@ def make_item(
     missing = response is None and record.answered
     if missing and not context:
         raise Skipped(tell(NO_RESPONSE))
-    if isinstance(response, str) and context and len(context) > 1 and context[-1].text == response:
+    if isinstance(response, str) and len(context) > 1 and context[-1].text == response and not is_users(context[-1]):
         context = context[:-1]  # logs repeat the response as the last message
     if not context:
         raise Skipped(tell(NO_CONTEXT))
@@ -137,6 +138,11 @@ def make_item(
     if missing:
         raise Skipped(tell(NO_RESPONSE), unanswered=item)
     return item
+
+
+def is_users(spoken: Spoken) -> bool:
+    """Whether an utterance is known to be the user's, whom a response may echo."""
+    return normalize(spoken.speaker or "") in USERS
 
 
 def take_name(record: Record, fields: Mapping[str, str], target: str, item: dict[str, Any]) -> None:
@@ -223,7 +229,8 @@ def name_speakers(context: list[Spoken]) -> list[dict[str, str]]:
         if speaker is None:
             speaker = user if place == len(context) - 1 or following != user else other
         following = speaker
-        found.append({"speaker": speaker, "text": context[place].text})
+        if context[place].text:
+            found.append({"speaker": speaker, "text": context[place].text})
     return found[::-1]
 
 
@@ -296,13 +303,21 @@ def read_spoken_list(value: list[Any], record: Record, path: str) -> list[Spoken
         return read_messages(parts[0], record, path)  # LangChain writes a list of calls, of which there is one
     if all(isinstance(part, list) and len(part) == 2 for part in parts):
         return leave_instructions(read_turn_pairs(parts), record, f"{path}[]")
-    texts = [write_text(part) or "" for part in parts]
-    if not all(texts):
+    if any(write_text(part) is None for part in parts):
         record.leave(f"{path}[]", tell("neither texts nor messages"))
-    lines = [NAMED_LINE.match(text) for text in texts]
+    texts = [write_text(part) or "" for part in value]
+    said = [text for text in texts if text]
+    lines = [NAMED_LINE.match(text) for text in said]
     if lines and all(lines) and len({line[1] for line in lines if line}) <= len(lines) // 2 + 1:
-        return [Spoken(line[1].strip(), text[line.start(2) :]) for line, text in zip(lines, texts, strict=True) if line]
-    return [Spoken(None, text) for text in texts if text]
+        return [Spoken(line[1].strip(), text[line.start(2) :]) for line, text in zip(lines, said, strict=True) if line]
+    return trim_silent([Spoken(None, text) for text in texts])
+
+
+def trim_silent(spoken: list[Spoken]) -> list[Spoken]:
+    """The utterances without those before the first and after the last text. Between others a turn without a text
+    counts, or those before it would be taken for another speaker's."""
+    places = [place for place, one in enumerate(spoken) if one.text]
+    return spoken[places[0] : places[-1] + 1] if places else []
 
 
 def read_exchanges(parts: list[dict[str, Any]], record: Record, path: str) -> list[Spoken]:
@@ -488,13 +503,18 @@ def read_answer(value: Any, record: Record, path: str) -> str | None:
 def take_numbered(record: Record, columns: Columns) -> tuple[list[Spoken], str | None]:
     """The utterances of numbered columns, and the last of them where it is an answer and nothing follows it."""
     found: list[tuple[Spoken, bool]] = []
+    silent = 0
     for heading, base, answers in columns.numbered:
         text = write_text(record.get(heading))
         if not text or not text.strip():
+            silent += 1
             continue
         named = normalize(base) in NUMBERED_SPEAKERS
         mixed = any(other[2] for other in columns.numbered)
         speaker = base if named else (ASSISTANT if answers else USER) if mixed else None
+        if found and speaker is None:
+            found += [(Spoken(None, ""), False)] * silent
+        silent = 0
         found.append((Spoken(speaker, text), answers))
         record.move(heading, "context")
     if not columns.response and found and found[-1][1]:

@@ -47,9 +47,18 @@ def send() -> None:
     for batch in batches:
         for place in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(place, min(BATCH_ROWS, batch.num_rows - place))
-            columns = {heading: part.column(heading).to_pylist() for heading in part.column_names}
-            pickle.dump(columns, sys.stdout.buffer)
+            names = part.column_names
+            cells = [[read_cell(cell) for cell in part.column(place).to_pylist()] for place in range(len(names))]
+            pickle.dump((names, cells), sys.stdout.buffer)
             sys.stdout.buffer.flush()
+
+
+def read_cell(cell: Any) -> Any:
+    """The cell; a text where it is bytes, as Hive and Impala write texts. What is not UTF-8 stays as it is."""
+    if isinstance(cell, bytes):
+        with suppress(UnicodeDecodeError):
+            return cell.decode()
+    return cell
 
 
 def write_table(

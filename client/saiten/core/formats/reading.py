@@ -31,7 +31,15 @@ from saiten.core.formats.headings import count_known
 from saiten.core.formats.parquet import ARROW, ARROW_STREAM, PARQUET
 from saiten.core.formats.records import Record, parse_documents, parse_json
 from saiten.core.formats.report import Report
-from saiten.core.formats.tables import HEADING_ROWS, GivenMapping, PlacedRow, place_of, read_delimited, read_table
+from saiten.core.formats.tables import (
+    HEADING_ROWS,
+    GivenMapping,
+    PlacedRow,
+    place_of,
+    read_delimited,
+    read_table,
+    refuse_twins,
+)
 from saiten.core.language import tell
 
 MOST_DOCUMENT = 256 * 1024 * 1024
@@ -419,13 +427,15 @@ def choose_sheet(book: Any, name: str, mapping: GivenMapping) -> Any:
 
 
 def read_sheet(sheet: Any, name: str) -> Iterator[PlacedRow]:
-    """The rows of a sheet. All cells that are merged in a column have the value, as a question beside two answers."""
-    merged = find_merged(sheet)
+    """The rows of a sheet. All cells that are merged in a column have the value, as a question beside two answers; a
+    row that holds nothing else is a part of the one above."""
+    merged = find_merged(sheet, name)
     under: dict[int, tuple[int, Any]] = {}
     for number, row in enumerate(read_sheet_rows(sheet, name)):
-        if not under and number not in merged and all(cell is None for cell in row):
+        if all(cell is None for cell in row):
             continue  # blank, as a million rows may be before one that is numbered so
-        cells = [unescape(cell) if isinstance(cell, str) else cell for cell in row]
+        where = name_row(sheet, name, number + 1)
+        cells = [unescape(cell, where) if isinstance(cell, str) else cell for cell in row]
         for column, (bottom, value) in list(under.items()):
             if number > bottom:
                 del under[column]
@@ -435,7 +445,7 @@ def read_sheet(sheet: Any, name: str) -> Iterator[PlacedRow]:
         for column, bottom in merged.get(number, ()):
             if column < len(cells):
                 under[column] = bottom, cells[column]
-        yield name_row(sheet, name, number + 1), cells
+        yield where, cells
 
 
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
@@ -464,14 +474,30 @@ def name_row(sheet: Any, name: str, number: int) -> str:
     return tell("{name}: sheet {title}, row {row}", name=name, title=sheet.title, row=number)
 
 
-def unescape(text: str) -> str:
-    """A text without the escapes of XLSX for control characters, such as `_x000D_`."""
-    return re.sub("_x([0-9A-F]{4})_", lambda found: chr(int(found[1], 16)), text).replace("\r", "")
+def unescape(text: str, where: str) -> str:
+    """A text without the escapes of XLSX for control characters, such as `_x000D_`; raises UnreadableInput where one is
+    half of a character."""
+    if "_x" not in text:
+        return text.replace("\r", "")
+    plain = re.sub("_x([0-9A-F]{4})_", lambda found: chr(int(found[1], 16)), text).replace("\r", "")
+    try:
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise UnreadableInput(
+            tell("{where}: a string holds a lone surrogate, half of a character", where=where)
+        ) from None
 
 
-def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
+UNSAVED = re.compile(
+    rb'<(?:\w+:)?c r="([A-Z]+\d+)"(?![^<>]*t="str")[^<>]*><(?:\w+:)?f\b[^<>]*(?:(?<=/)>|>[^<]*</(?:\w+:)?f>)'
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?</(?:\w+:)?c>"
+)
+"""A cell with a formula and no value, as a program leaves it that does not calculate."""
+
+
+def find_merged(sheet: Any, name: str) -> dict[int, list[tuple[int, int]]]:
     """First row → (column, last row) of the ranges that are merged within a column. openpyxl tells them only with the
-    whole sheet in memory.
+    whole sheet in memory. Raises UnreadableInput for a formula whose value was not saved, which would be read as blank.
     """
     found: dict[int, list[tuple[int, int]]] = {}
     number = 0
@@ -479,6 +505,16 @@ def find_merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
         before = b""
         while (chunk := source.read(1 << 20)) and number < MOST_MERGED:
             text = before + chunk
+            if unsaved := UNSAVED.search(text):
+                raise UnreadableInput(
+                    tell(
+                        "{name}: sheet {title}, cell {cell}: the value of its formula was not saved; open the workbook "
+                        "in a spreadsheet program and save it",
+                        name=name,
+                        title=sheet.title,
+                        cell=unsaved[1].decode(),
+                    )
+                )
             for match in re.finditer(rb'<(?:\w+:)?mergeCell\s+ref="([A-Z]+\d+):([A-Z]+\d+)"', text):
                 top, left = place_of(match[1].decode())
                 bottom, right = place_of(match[2].decode())
@@ -508,10 +544,13 @@ def read_parquet(file: IO[bytes], name: str, kind: str, report: Report) -> Itera
         )
         answers = cast("IO[bytes]", child.stdout)
         try:
-            while (columns := receive(answers)) is not None:
-                for row in zip(*columns.values(), strict=True):
+            while (received := receive(answers)) is not None:
+                names, columns = received
+                if len({*names}) < len(names):
+                    refuse_twins(names, name)
+                for row in zip(*columns, strict=True):
                     number += 1
-                    yield Record(tell("{name}: row {row}", name=name, row=number), dict(zip(columns, row, strict=True)))
+                    yield Record(tell("{name}: row {row}", name=name, row=number), dict(zip(names, row, strict=True)))
             if child.wait() != 0:
                 raise UnreadableInput(
                     tell("{name}: is damaged after row {number}; write the file again", name=name, number=number)
@@ -525,10 +564,10 @@ def read_parquet(file: IO[bytes], name: str, kind: str, report: Report) -> Itera
 CHILD = "import sys; sys.path[:] = sys.argv[1:]; from saiten.core.formats.parquet import send; send()"
 
 
-def receive(stream: IO[bytes]) -> dict[str, list[Any]] | None:
-    """The next columns that the child process sends; None at its end."""
+def receive(stream: IO[bytes]) -> tuple[list[str], list[list[Any]]] | None:
+    """The next names and columns that the child process sends; None at its end."""
     try:
-        found: dict[str, list[Any]] = pickle.load(stream)  # noqa: S301 - our own process wrote it
+        found: tuple[list[str], list[list[Any]]] = pickle.load(stream)  # noqa: S301 - our own process wrote it
     except (EOFError, pickle.UnpicklingError):
         return None
     return found

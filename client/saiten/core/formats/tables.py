@@ -39,7 +39,7 @@ def read_delimited(lines: Iterator[str], name: str, mapping: GivenMapping, repor
     delimiter, quoted = sniff(sample, mapping)
     report.reads += tell(", separated by {delimiter}", delimiter=tell(DELIMITERS[delimiter]))
     rows = split_rows(chain(sample, lines), name, delimiter, quoted=quoted)
-    return read_table(rows, name, mapping, report)
+    return read_table(rows, name, mapping, report, divided=True)
 
 
 def sniff(sample: list[str], mapping: GivenMapping) -> tuple[str, bool]:
@@ -94,8 +94,11 @@ def split_rows(lines: Iterable[str], name: str, delimiter: str, *, quoted: bool)
         yield tell("{name}: line {line}", name=name, line=line), cells
 
 
-def read_table(rows: Iterator[PlacedRow], name: str, mapping: GivenMapping, report: Report) -> Iterator[Record]:
-    """Records by headings, which stand in one of the first rows, or in two; raises UnreadableInput."""
+def read_table(
+    rows: Iterator[PlacedRow], name: str, mapping: GivenMapping, report: Report, *, divided: bool = False
+) -> Iterator[Record]:
+    """Records by headings, which stand in one of the first rows, or in two. `divided`: the rows are of a text, whose
+    cells a separator divides. Raises UnreadableInput, then also for a row with more cells than there are headings."""
     first = list(islice((row for row in rows if not is_empty(row)), HEADING_ROWS + 1))
     if not first:
         raise UnreadableInput(tell("{name}: is empty; the first row should name the columns", name=name))
@@ -121,6 +124,17 @@ def read_table(rows: Iterator[PlacedRow], name: str, mapping: GivenMapping, repo
     names = part_outputs(names)
     refuse_twins(names, where)
     for where, cells in chain(first[begin:], (row for row in rows if not is_empty(row))):
+        if divided and any(not is_blank(cell) for cell in cells[len(names) :]):
+            # A separator within a text would move everything behind it to another column.
+            raise UnreadableInput(
+                tell(
+                    "{where}: has {count:,} cells below {most:,} headings; a text that holds the separator stands in "
+                    "quotation marks",
+                    where=where,
+                    count=len(cells),
+                    most=len(names),
+                )
+            )
         yield make_record(where, names, cells)
 
 

@@ -206,17 +206,25 @@ def is_saiten(value: dict[str, Any]) -> bool:
 
 
 def read_saiten(record: Record) -> ReadItems:
-    """An item or conversation as it is, without fields that it does not have."""
+    """An item or conversation as it is, without fields that it does not have. Of a result the item's id is in `item`,
+    its own is that of the evaluation, and fields of options tell how it was scored."""
     whole = is_conversation(record.value)
-    fields = (*(CONVERSATION_FIELDS if whole else ITEM_FIELDS), *OPTION_FIELDS)
-    item = {name: record.value[name] for name in fields if record.value.get(name) is not None}
+    is_result = {"item", "status"} <= record.value.keys()
+    fields = (*(CONVERSATION_FIELDS if whole else ITEM_FIELDS), *(() if is_result else OPTION_FIELDS))
+    value = {**record.value, "id": name_item(record.value)} if is_result else record.value
+    item = {name: value[name] for name in fields if value.get(name) is not None}
     if not whole and is_blank(item.get("response")) and is_blank(item.get("responses")):
         yield Skipped(tell(NO_RESPONSE))
         return
     for name in item:
-        record.move(name, name)
+        record.move("item" if is_result and name == "id" else name, name)
     refuse_infinite(record)
     yield item
+
+
+def name_item(result: Mapping[str, Any]) -> Any:
+    """The id of a result's item; None where the caller gave none, and the item is its number."""
+    return None if result.get("ids_given") is False else result["item"]
 
 
 def has(*names: str) -> Callable[[dict[str, Any]], bool]:
