@@ -29,7 +29,7 @@ TABLE = PaperTable(
 
 def test_latex_is_booktabs_with_escaped_names_and_the_best_in_bold():
     lines = [line.strip() for line in write_latex(TABLE).splitlines()]
-    assert r"\caption{50 \% of R\&D}" in lines
+    assert r"\caption{50\% of R\&D}" in lines
     assert r"scorer & 文脈\_1 \\" in lines
     assert r"=ジャッジ\{日\} & \textbf{0.35}/\textbf{$-0.25$} \\" in lines
     assert lines[-5:] == [r"\midrule", r"people & 0.90/0.90 \\", r"\bottomrule", r"\end{tabular}", r"\end{table}"]

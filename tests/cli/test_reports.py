@@ -207,7 +207,7 @@ def test_win_rates_by_aspect_and_by_pair() -> None:
     text = shown(ask("win-rates", records))
     assert "contexts won: 3 contexts, 3 systems" in text
     assert "a: 2 contexts that every system answered (1 left out)" in text
-    assert row(text, "(no name)")[:4] == ["(no", "name)", "1", "50"]
+    assert row(text, "(no name)")[:4] == ["(no", "name)", "1", "50%"]
     assert row(text, "(ties)")[:2] == ["(ties)", "1"]
     assert row(text, "a, y : z")[4:8] == ["2", "2", "0", "0"]
     assert row(text, "a, (no name) : y")[5:9] == ["2", "1", "0", "1"]
@@ -239,7 +239,7 @@ def test_pairs_of_systems_and_agreement_keep_their_columns_together_at_80() -> N
     wins, agreement = shown(ask("win-rates", records), 80), shown(ask("agreement", records), 80)
     assert "interestingness, bot-0 : bot-1" in wins
     assert [line.split() for line in wins.splitlines() if "a : b" in line] == [
-        ["a", ":", "b", "n", "a", "won", "b", "won", "ties", "a", "%", "95", "%"]
+        ["a", ":", "b", "n", "a", "won", "b", "won", "ties", "a", "%", "95%"]
     ]
     heads = [line.split() for line in agreement.splitlines() if line.strip().startswith("aspect ")]
     assert heads[0] == ["aspect", "n", "raters", "mean", "sd", "spearman", "pearson", "α"]

@@ -121,7 +121,7 @@ class GateCommand(click.Command):
     help="Of conversations: fail where findings of CODE, kind:KIND or faulty_turns rise by more than R per 100 system "
     "turns beyond chance; may be repeated.",
 )
-@click.option("--min-coverage", type=float, help="Smallest share of valid verdicts (0.98).")
+@click.option("--min-coverage", type=click.FloatRange(0, 1), help="Smallest share of valid verdicts (0.98).")
 @click.option("--alpha", type=float, help="How often a gate may fail although nothing changed (0.05).")
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Give up scoring after this time.")
 @click.option("--budget", "budget_usd", type=float, metavar="USD", help="The most that the judge may cost per batch.")

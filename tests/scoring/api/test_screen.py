@@ -1,6 +1,7 @@
 """What the judge says of texts that address it, from the request to the stored result."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,4 +44,4 @@ async def test_the_judges_suspicion_is_a_warning_and_no_policy_acts_on_it(tmp_pa
         stored = (await client.get(f"/v1/evaluations/{screened['id']}?include=trace")).json()
         assert stored["warnings"] == screened["warnings"]
         page = await client.get(f"/evaluations/{screened['id']}")
-        assert "<code>verdict</code>" in page.text
+        assert "Place: The judge&#39;s reply" in " ".join(re.sub(r"<[^>]*>", "", page.text).split())
