@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +165,8 @@ class Scorer:
         done: queue.SimpleQueue[RowOutcome] = queue.SimpleQueue()
         left, running = iter(rows), 0
         error: BaseException | None = None
-        tasks: set[asyncio.Task[None]] = set()
+        tasks: RowTasks = set()
+        given_up = False
         try:
             while True:
                 wanted = 0 if error else opened.places - running
@@ -176,7 +178,9 @@ class Scorer:
                 found, silence = take_all(done), opened.silence
                 watch(silence)
                 if not found and error is None and is_over(silence, self._shared.give_up_seconds):
-                    error = give_up(silence)
+                    error, given_up = give_up(silence), True
+                if given_up:
+                    # Again and again: what ends at the same moment may take a task's cancellation with it.
                     opened.cancel(tasks)
                 for row, result, failure in found:
                     running -= 1
@@ -211,6 +215,8 @@ class Scorer:
 
 RowOutcome = tuple["Row", "ScoredRow | None", "BaseException | None"]
 """Of a row that is done: its result, or the error that stops the run, or neither if it was given up."""
+
+RowTasks = set[asyncio.Task["ScoredRow | None"]]
 
 
 WATCH_SECONDS = 1.0
@@ -293,35 +299,31 @@ class Runtime:
         """How long the judge has given no answer."""
         return self._judging.silence
 
-    def begin(self, rows: Sequence[Row], tasks: set[asyncio.Task[None]], done: queue.SimpleQueue[RowOutcome]) -> None:
+    def begin(self, rows: Sequence[Row], tasks: RowTasks, done: queue.SimpleQueue[RowOutcome]) -> None:
         """Starts rows; each is put into `done` with what came of it. `tasks` holds those under way, for `cancel`."""
 
-        async def score(row: Row) -> None:
-            result: ScoredRow | None = None
-            error: BaseException | None = asyncio.CancelledError()
-            try:
-                result, error = await self._judging.score(row), None
-            except Exception as failure:  # noqa: BLE001 - it is raised where the results are taken
-                error = failure
-            finally:
-                done.put((row, result, error))
+        def finish(row: Row, task: asyncio.Task[ScoredRow | None]) -> None:
+            tasks.discard(task)
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            done.put((row, None if error else task.result(), error))
 
         def start() -> None:
             for row in rows:
-                task = self._loop.create_task(score(row))
+                task = self._loop.create_task(self._judging.score(row))
                 tasks.add(task)
-                task.add_done_callback(tasks.discard)
+                # Not at the end of the task's own code, none of which runs if it is cancelled before it has begun.
+                task.add_done_callback(partial(finish, row))
 
         self._loop.call_soon_threadsafe(start)
 
-    def cancel(self, tasks: set[asyncio.Task[None]]) -> None:
+    def cancel(self, tasks: RowTasks) -> None:
         """Cancels what is under way."""
 
         def cancel() -> None:
             for task in [*tasks]:
                 task.cancel()
 
-        if tasks:
+        if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(cancel)
 
     def close(self) -> None:

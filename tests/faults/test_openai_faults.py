@@ -245,7 +245,7 @@ async def test_who_waits_for_a_place_waits_no_longer_than_that():
                 # The two limits end at the same moment: on a busy machine either is noticed first.
                 busy, slow = "the judge is busy: no place within", "the judge gave no reply within 0.3 s"
                 assert busy in str(refused) or slow in str(refused)
-                assert refused.retry_after_seconds == 1.0
+                assert refused.retry_after_seconds == (1.0 if busy in str(refused) else None)
         assert bench.fake.requests == []
         async with flow.passage(max_wait_seconds=60):
             pass  # The place is free again

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
+import queue
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -13,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from saiten_server.core.errors import BaselineNotSupported, InvalidRequest, JudgeUnauthorized, SettingsInvalid
-from saiten_server.offline.scorer import Scorer
+from saiten_server.offline.scorer import RowOutcome, RowTasks, Scorer
 from saiten_server.platform.helpers import inspection_threads
 from saiten_server.scoring import subject
 from tests.support.offline_input import make_conversation, make_response, write_parquet
@@ -219,3 +222,19 @@ def test_a_loop_of_ten_lines_scores_a_file(asked: JudgeProcess, tmp_path: Path) 
             out.write_table(scorer(source.read_row_group(group)))
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 50
     scorer.close()
+
+
+def test_a_row_that_is_cancelled_before_it_has_begun_is_told_of(asked: JudgeProcess) -> None:
+    scorer, held = Scorer("ja-conversation"), threading.Event()
+    tasks: RowTasks = set()
+    outcomes: queue.SimpleQueue[RowOutcome] = queue.SimpleQueue()
+    rows = [*scorer.read(pa.Table.from_pylist([make_conversation(number) for number in range(3)]))]
+    runtime = scorer._open()
+    runtime._loop.call_soon_threadsafe(held.wait)  # so that both come in one turn of the loop
+    runtime.begin(rows, tasks, outcomes)
+    runtime.cancel(tasks)
+    held.set()
+    found = [outcomes.get(timeout=LIMIT_SECONDS) for _ in rows]
+    scorer.close()
+    assert [row for row, *_ in found] == rows
+    assert {type(error) for *_, error in found} == {asyncio.CancelledError}
