@@ -111,7 +111,7 @@ openapi: install  ## lint the OpenAPI document and generate TypeScript from it; 
 	cd build/openapi && npx --yes openapi-typescript@7 openapi.json -o schema.ts
 	cd build/openapi && npx --yes -p typescript@5 -p @hey-api/openapi-ts@0.95 openapi-ts -i openapi.json -o client
 
-pages: install  ## write again what is generated: the client's answers, the rubric schema, docs/settings.md, docs/cost.md and cost.ja.md, the demo's ratings
+pages: install  ## write again what is generated: the client's answers, the rubric schema, docs/settings.md, docs/cost.md in three languages, the demo's ratings
 	$(BIN)/python -m benchmarks.answers
 	$(BIN)/python -m benchmarks.rubric_schema
 	$(BIN)/python -m benchmarks.settings_page

@@ -660,8 +660,7 @@ def weigh_pairs(sides: Sides) -> Weighed:
     """Pairs by cluster."""
     moved = sides.differences
     own = None if sides.weights is None else sides.weights[0]
-    rises, counts = resampling.add_up(np.maximum(moved, 0), sides.clusters[0], own)
-    falls, _ = resampling.add_up(np.maximum(-moved, 0), sides.clusters[0], own)
+    rises, falls, counts = resampling.add_up_moves(moved, sides.clusters[0], own)
     found = resampling.describe_clusters(rises - falls, counts)
     differing = int(np.count_nonzero(statistics.level(rises - falls)))
     # Clusters that all change alike have no spread, but a mean.

@@ -47,7 +47,7 @@ from saiten_server.stats.observations import (
     weigh_units,
 )
 from saiten_server.stats.power import search_end
-from saiten_server.stats.resampling import add_up, count_clusters, estimate_paired, find_effective
+from saiten_server.stats.resampling import add_up_moves, count_clusters, estimate_paired, find_effective
 from saiten_server.stats.severity import find_average
 from saiten_server.stats.statistics import (
     FEWEST_CORRELATED,
@@ -280,9 +280,7 @@ def bias_interval(
     if np.ptp(differences) == 0:
         return Message("all-differences-equal")
     if weights is None:
-        rises, counts = add_up(np.maximum(differences, 0.0), cluster)
-        falls, _ = add_up(np.maximum(-differences, 0.0), cluster)
-        found = estimate_paired(rises, falls, counts, width=width)
+        found = estimate_paired(*add_up_moves(differences, cluster), width=width)
         return found.interval or Message("same-sums")
     worth = find_effective(np.bincount(cluster, weights).astype(np.float64))
     if worth < FEWEST_WEIGHTED:

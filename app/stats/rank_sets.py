@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, connected_com
 from scipy.special import expit, stdtr
 
 from saiten_server.stats.observations import Floats, Integers, Mask
-from saiten_server.stats.resampling import IntervalEstimate, add_up, estimate_paired, estimate_rate
+from saiten_server.stats.resampling import IntervalEstimate, add_up, add_up_moves, estimate_paired, estimate_rate
 from saiten_server.stats.shown_pairs import FIRST, SECOND, TIE, ShownPairs, number_clusters
 from saiten_server.stats.statistics import LEAST_P
 from saiten_server.stats.strengths import Strengths, Ties, estimate_strengths
@@ -302,12 +302,11 @@ def estimate_share(pairs: ShownPairs, system: int, *, alpha: float = 0.05) -> In
     the others may be to one side, the share is a half and a small difference of wins and losses: its interval holds
     that of this difference too."""
     score, weight = score_looks(pairs, system)
-    sums, counts = add_up(score * weight, pairs.cluster)[0], add_up(weight, pairs.cluster)[0]
+    sums, counts = add_up(score, pairs.cluster, weight)
     found = estimate_rate(sums, counts, bounds=(0.0, 1.0), alpha=alpha)
     if found.clusters < FEWEST_CLUSTERS:
         return IntervalEstimate(found.mean, None, found.clusters, found.reason)
-    wins, losses = (add_up(np.maximum(side * (score - HALF), 0.0) * weight, pairs.cluster)[0] for side in (1, -1))
-    moved = estimate_paired(wins, losses, counts, width=HALF, alpha=alpha).interval
+    moved = estimate_paired(*add_up_moves(score - HALF, pairs.cluster, weight), width=HALF, alpha=alpha).interval
     if found.interval is None or moved is None:
         return found
     ends = min(found.interval[0], HALF + moved[0]), max(found.interval[1], HALF + moved[1])

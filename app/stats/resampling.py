@@ -96,6 +96,13 @@ def add_up(values: Floats, codes: Integers, weights: Floats | None = None) -> tu
     return sums, counts
 
 
+def add_up_moves(moves: Floats, codes: Integers, weights: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+    """Sums of rises, sums of falls, both ≥ 0, and counts by cluster of differences, which count as in `add_up`."""
+    rises, counts = add_up(np.maximum(moves, 0.0), codes, weights)
+    falls, _ = add_up(np.maximum(-moves, 0.0), codes, weights)
+    return rises, falls, counts
+
+
 def describe_clusters(sums: Floats, counts: Floats) -> Clustered:
     """The mean of all values with its cluster-robust error, from sums and numbers by cluster, shape (clusters,). Every
     count is at least 1; there is at least one cluster. One cluster has no error."""
