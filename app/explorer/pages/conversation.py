@@ -127,8 +127,10 @@ async def gather_findings(
     summary: Summary,
     asked: str | None,
     order: str | None = None,
+    wait_seconds: float | None,
 ) -> TurnFigures:
-    """The findings of a run of conversations, with the reading of one code over the turns, and kinds in an order."""
+    """The findings of a run of conversations, with the reading of one code over the turns, and kinds in an order;
+    `wait_seconds` as of `Computations.get`."""
     found = summary.findings
     rates = {} if found is None else {ANY_CODE: found.any, **found.codes}
     rows = [
@@ -142,7 +144,7 @@ async def gather_findings(
     shown = TurnFigures(rows, code, choices, fixes=list_fixes(summary, speech, order), order=order)
     key = ("turns", state_of(batch), code)
     reading = await container.dashboard.computations.get(
-        project, key, lambda: compute_reading(container, project, batch.id, code)
+        project, key, lambda: compute_reading(container, project, batch.id, code), wait_seconds=wait_seconds
     )
     if isinstance(reading, PendingComputation):
         return shown._replace(is_computing=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup
+from starlette.background import BackgroundTask
 
 from saiten.core.messages import Message
 from saiten_server.analyses.requests import CorrectedRequest
@@ -23,9 +24,16 @@ from saiten_server.explorer.cases import state_of
 from saiten_server.explorer.pages import run_values
 from saiten_server.explorer.pages.conversation import gather_findings
 from saiten_server.explorer.pages.run_values import paint
-from saiten_server.explorer.pages.trend import CARD_WIDTH, Trend, TrendAspect, find_trend, trend_faulty
+from saiten_server.explorer.pages.trend import (
+    CARD_WIDTH,
+    TREND_WAIT_SECONDS,
+    Trend,
+    TrendAspect,
+    find_trend,
+    trend_faulty,
+)
 from saiten_server.platform.charts.histogram import HistogramAxis, HistogramLabels, build_histogram
-from saiten_server.platform.computations import PendingComputation
+from saiten_server.platform.computations import TURN_WAIT_SECONDS, PendingComputation
 from saiten_server.platform.sql.tables import MOST_MEASURES
 from saiten_server.platform.web.dependencies import Serving, may_write, note
 from saiten_server.platform.web.language import Speech, mark, query, speech_of
@@ -52,9 +60,12 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
     """The run as it is now."""
     batch = await container.batches.find(project, run_id)
     rubric = find_rubric(container, batch.rubric_name)
-    figures = await gather_figures(request, container, project, batch, rubric) if rubric else None
+    gather, figures = None, None
+    if rubric is not None:
+        gather = partial(gather_figures, request, container, project, batch, rubric)
+        figures = await gather(wait_seconds=None if is_large(batch) else TREND_WAIT_SECONDS)
     befores = await run_values.find_predecessors(container.batches, project, [batch])
-    return render(
+    response = render(
         request,
         "run.html",
         batch=batch,
@@ -72,6 +83,15 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         figures=figures,
         metadata={name: value for name, value in batch.metadata.items() if name not in {"system", "build"}},
     )
+    if gather is not None and is_large(batch):
+        # After the page, with which reading of results and imports of numpy and scipy would take turns.
+        response.background = BackgroundTask(gather, wait_seconds=0.0)
+    return response
+
+
+def is_large(batch: Batch) -> bool:
+    """Whether its figures are computed once, when it has ended, and behind its page: they take seconds."""
+    return batch.status in ENDED_STATUSES and batch.counts.total > MOST_READ_AT_ONCE
 
 
 async def describe_baseline(container: Container, project: str, batch: Batch) -> dict[str, Any]:
@@ -83,31 +103,35 @@ async def describe_baseline(container: Container, project: str, batch: Batch) ->
 
 
 async def gather_figures(
-    request: Request, container: Container, project: str, batch: Batch, rubric: Rubric
+    request: Request, container: Container, project: str, batch: Batch, rubric: Rubric, *, wait_seconds: float | None
 ) -> dict[str, Any]:
-    """Everything that rests on the run's results."""
+    """Everything that rests on the run's results; `wait_seconds` as of `Computations.get`, for the trend. Other parts
+    wait no longer than for a turn."""
     speech = speech_of(request)
-    summary, estimating = await sum_up(container, project, batch)
+    for_turn = None if wait_seconds is None else min(wait_seconds, TURN_WAIT_SECONDS)
+    summary, estimating = await sum_up(container, project, batch, wait_seconds=for_turn)
     summary = await container.ratings.reliabilities.mark_summary(project, summary)
     cards = make_cards(rubric, summary, samples=batch.judge.samples)
     axis = HistogramAxis(max((level.count for card in cards for level in card.levels), default=1))
     asked = request.query_params.get("correlation")
     coefficient = asked if asked in COEFFICIENTS else COEFFICIENTS[0]
-    correlations, drawings, trend, people, simulated = await asyncio.gather(
-        correlate_aspects(container, project, batch, [aspect.id for aspect in rubric.aspects], coefficient),
+    rated = await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=MOST_RATINGS_READ)
+    names = [aspect.id for aspect in rubric.aspects]
+    measures = [*map(trended, cards), *trend_faulty(rubric, speech)]
+    correlations, drawings, trend, people = await asyncio.gather(
+        correlate_aspects(container, project, batch, names, coefficient, wait_seconds=for_turn),
         asyncio.gather(*(draw_histogram(container, speech, card, axis) for card in cards)),
-        find_trend(
-            container, project, speech, batch=batch, aspects=[*map(trended, cards), *trend_faulty(rubric, speech)]
-        ),
-        correct(container, project, speech, batch, rubric),
-        is_simulated(container, project, batch),
+        find_trend(container, project, speech, batch=batch, aspects=measures, wait_seconds=wait_seconds),
+        correct(container, project, speech, batch, rubric, rated=bool(rated), wait_seconds=for_turn),
     )
     drawn = [panel.drawing for panel in trend.panels] if isinstance(trend, Trend) else []
     turns = None
     if summary.findings is not None:
         faults = request.query_params.get("faults")
         order = request.query_params.get("order")
-        turns = await gather_findings(container, project, speech, batch, summary=summary, asked=faults, order=order)
+        turns = await gather_findings(
+            container, project, speech, batch, summary=summary, asked=faults, order=order, wait_seconds=for_turn
+        )
         drawn += turns.drawings
     titles = titles_of(SaitenError)
     return {
@@ -128,7 +152,8 @@ async def gather_figures(
         "coefficient": coefficient,
         "correlations": correlations,
         "people": people,
-        "simulated": simulated,
+        # What is stored as ratings of the run, as far as it is looked at, came from no person.
+        "simulated": bool(rated) and all(rating.simulated for _, rating in rated),
         "needed": FEWEST_ITEMS,
         "is_rated": is_rated(summary.reliability),
         "only_rules": run_names.has_only_rules(summary),
@@ -140,12 +165,17 @@ async def gather_figures(
     }
 
 
-async def sum_up(container: Container, project: str, batch: Batch) -> tuple[Summary, bool]:
+async def sum_up(
+    container: Container, project: str, batch: Batch, *, wait_seconds: float | None
+) -> tuple[Summary, bool]:
     """The summary, and whether its intervals are still to be computed: once, for a large run that has ended."""
     estimating = False
-    if batch.status in ENDED_STATUSES and batch.counts.total > MOST_READ_AT_ONCE:
+    if is_large(batch):
         found = await container.dashboard.computations.get(
-            project, ("summary", state_of(batch)), lambda: container.batches.summaries(project, [batch])
+            project,
+            ("summary", state_of(batch)),
+            lambda: container.batches.summaries(project, [batch]),
+            wait_seconds=wait_seconds,
         )
         estimating = isinstance(found, PendingComputation)
     summaries = await container.batches.summaries(project, [batch], intervals=not estimating)
@@ -179,12 +209,17 @@ class PeopleScale(NamedTuple):
 
 
 async def correct(
-    container: Container, project: str, speech: Speech, batch: Batch, rubric: Rubric
+    container: Container,
+    project: str,
+    speech: Speech,
+    batch: Batch,
+    rubric: Rubric,
+    *,
+    rated: bool,
+    wait_seconds: float | None,
 ) -> PeopleScale | None:
-    """The judge's means corrected by people's ratings; None where people rated nothing of it, or it has not ended."""
-    if batch.status not in ENDED_STATUSES:
-        return None
-    if not await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=1):
+    """The judge's means corrected by people's ratings; None where nothing of it is `rated`, or it has not ended."""
+    if batch.status not in ENDED_STATUSES or not rated:
         return None
     key = ("corrected", state_of(batch), rubric.digest, await run_values.mark_ratings(container, project))
 
@@ -197,7 +232,7 @@ async def correct(
         except InvalidRequest:  # what is there says nothing of people: simulated, excluded, or of other responses
             return None
 
-    found = await container.dashboard.computations.get(project, key, work)
+    found = await container.dashboard.computations.get(project, key, work, wait_seconds=wait_seconds)
     if found is None or isinstance(found, PendingComputation):
         return None if found is None else PeopleScale((), {}, is_computing=True)
     names = run_names.name_measures(rubric, speech, marked=True)
@@ -216,12 +251,6 @@ def is_rated(found: Reliability | None) -> bool:
     """Whether two people rated enough responses on whatever aspect they rated."""
     counts = [one.n for one in found.aspects.values() if one.state != "unknown"] if found else []
     return bool(counts) and min(counts) >= FEWEST_ITEMS
-
-
-async def is_simulated(container: Container, project: str, batch: Batch) -> bool:
-    """Whether what is stored as ratings of the run, as far as it is looked at, came from no person."""
-    found = await container.ratings.service.ratings.of_batch(project, batch.id, after=-1, limit=MOST_RATINGS_READ)
-    return bool(found) and all(rating.simulated for _, rating in found)
 
 
 @router.post("/{run_id}/pause")
@@ -492,7 +521,13 @@ class Aspects(NamedTuple):
 
 
 async def correlate_aspects(
-    container: Container, project: str, batch: Batch, names: Sequence[str], coefficient: str
+    container: Container,
+    project: str,
+    batch: Batch,
+    names: Sequence[str],
+    coefficient: str,
+    *,
+    wait_seconds: float | None,
 ) -> Aspects:
     """The matrix over the results that there are now."""
     names = tuple(names)[:MOST_MEASURES]
@@ -507,7 +542,9 @@ async def correlate_aspects(
         return None if patterns is None else await asyncio.to_thread(correlate_results, names, patterns)
 
     # A run that goes on has other results each time: then as many are the same ones.
-    found = await container.dashboard.computations.get(project, ("patterns", batch.id, finished, names), work)
+    found = await container.dashboard.computations.get(
+        project, ("patterns", batch.id, finished, names), work, wait_seconds=wait_seconds
+    )
     if isinstance(found, PendingComputation):
         return Aspects(is_computing=True)
     if found is None:

@@ -56,6 +56,8 @@ CARD_BUILDS = 50
 CARD_WIDTH, PAGE_WIDTH, BUILD_WIDTH = 292, 1160, 12
 """Pixels: what a card leaves on a phone, the page's charts at most, and each build's share of them."""
 
+TREND_WAIT_SECONDS = 1.0
+
 ERRORS_IN_MARGIN = 1.96
 
 
@@ -212,9 +214,10 @@ async def find_trend(
     batch: Batch,
     aspects: Sequence[TrendAspect],
     view: TrendView = TrendView(),
+    wait_seconds: float | None = TREND_WAIT_SECONDS,
 ) -> Trend | PendingComputation | None:
     """The run among the newest of its name and rubric; None for a run without a name, or alone of its name. To sum many
-    runs up for the first time takes seconds, for which no page waits."""
+    runs up for the first time takes seconds, for which no page waits; `wait_seconds` as of `Computations.get`."""
     if batch.name is None:
         return None
     wanted = BatchFilter(name=batch.name, rubric=batch.rubric)
@@ -223,9 +226,10 @@ async def find_trend(
         return None
     key = ("trend", batch.rubric, *map(state_of, batches))
     is_large = sum(one.counts.total for one in batches) > MOST_READ_AT_ONCE
-    wait = CHART_WAIT_SECONDS if is_large else TREND_WAIT_SECONDS
+    if is_large and wait_seconds is not None:
+        wait_seconds = min(wait_seconds, CHART_WAIT_SECONDS)
     summaries = await container.dashboard.computations.get(
-        project, key, lambda: container.batches.summaries(project, batches), wait_seconds=wait
+        project, key, lambda: container.batches.summaries(project, batches), wait_seconds=wait_seconds
     )
     if isinstance(summaries, PendingComputation):
         return summaries
@@ -286,9 +290,6 @@ async def draw_panels(
         )
         for number, aspect in enumerate(aspects)
     ]
-
-
-TREND_WAIT_SECONDS = 1.0
 
 
 def ways_of(batch: Batch) -> frozenset[tuple[tuple[str, str], ...]]:
