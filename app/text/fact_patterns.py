@@ -12,6 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from saiten_server.text.recent import RecentResults
+
 LONGEST_QUOTE = 60
 SPACE = re.compile(r"\s+")
 
@@ -29,8 +31,12 @@ def words_in(listed: str) -> tuple[str, ...]:
 
 
 def any_of(listed: str) -> str:
-    """A pattern without groups for any word of a list."""
-    return "(?:" + "|".join(re.escape(word).replace(r"\ ", r"\s?") for word in words_in(listed)) + ")"
+    """A pattern without groups for any word of a list. Words with one beginning share it, so that few are tried."""
+    endings: dict[str, list[str]] = {}
+    for word in words_in(listed):
+        endings.setdefault(re.escape(word[0]), []).append(re.escape(word[1:]).replace(r"\ ", r"\s?"))
+    shared = (begin + (f"(?:{'|'.join(ends)})" if any(ends) else "") for begin, ends in endings.items())
+    return f"(?:{'|'.join(shared)})"
 
 
 def begins_one(listed: str) -> str:
@@ -146,9 +152,32 @@ class Lists:
             )
             for name, pattern in PATTERNS[language].items()
         }
+        named = (*self.places, *species, *(f"{job['words']},{job['cues']}" for job in data["jobs"].values()))
+        named += tuple(lists[name] for name in NAMED)
+        self._names = re.compile(any_of(",".join(named))).search
+        self._naming = [self.patterns[name].search for name in NAMING_CLAIMS]
+        self._naming += [self.job.search, *(self.words[name].search for name in NAMING_WORDS)]
+        told = [self.liked, VISITED[language], *(self.patterns[name] for name in CLAIMS)]
+        self._claims = [pattern.search for pattern in told]
+        self._may_claim = RecentResults[bool]()
+
+    def may_claim(self, sentence: str) -> bool:
+        """Whether a pattern of any fact fits the sentence, which few do: in others the readers of facts have nothing to
+        read. Most patterns have a listed word, and all words are looked for at once."""
+        return self._may_claim.recall(hash(sentence), lambda: self._has_claim(sentence))
+
+    def _has_claim(self, sentence: str) -> bool:
+        return any(search(sentence) for search in self._claims) or (
+            self._names(sentence) is not None and any(search(sentence) for search in self._naming)
+        )
 
 
+NAMED = ("siblings", "spouse", "only_child", "unmarried", "abroad")
+NAMING_CLAIMS = ("home", "residence", "been", "never", "pet", "not_kept", "sibling", "spouse")
+NAMING_WORDS = ("only_child", "unmarried")
+CLAIMS = ("age", "decade", "no_pet", "until", "price", "own_name")
 UNITS = ("reference", "weekday", "people", "date", "time")
+UNIT_NAMES = re.compile("[番曜名人日時번요명분일시]")  # Of which each unit's pattern has one
 NUMBER_JA = "([0-9]{1,7}|[〇一二三四五六七八九十百千万]{1,9})"
 NUMBER_KO = "([0-9]{1,7}|[가-힣]{1,8}?)"
 PATTERNS: Mapping[str, Mapping[str, str]] = {

@@ -25,6 +25,7 @@ from saiten_server.text.fact_patterns import (
     STILL,
     TOGETHER,
     TOPIC,
+    UNIT_NAMES,
     UNITS,
     VISITED,
     Lists,
@@ -164,7 +165,7 @@ class FactBook:
     def note(self, text: str, *, given: bool) -> None:
         """Remembers the numbers of a turn."""
         self.all_text = (self.all_text + " " + text)[-LONGEST_MEMORY:]
-        for unit in UNITS:
+        for unit in UNITS if UNIT_NAMES.search(text) else ():
             for match in self.lists.patterns[unit].finditer(text):
                 value = self.unit_value(unit, match)
                 if value is not None:
@@ -244,6 +245,8 @@ class FactBook:
             if said.asks:
                 if OURS.search(said.text):
                     yield from (Claim(slot, value, said.text, number) for slot, value in self.read_pet(said))
+                continue
+            if not self.lists.may_claim(said.text):
                 continue
             for read in (
                 self.read_places,
@@ -560,7 +563,7 @@ def normal(text: str) -> str:
     return unicodedata.normalize("NFC" if re.search("[ㄱ-ㅣ]", text) else "NFKC", text)
 
 
-def sentences_of(text: str) -> Iterator[Sentence]:
+def sentences_of(text: str) -> Sequence[Sentence]:
     """The system's own sentences; what it would say of itself (私なら「…」) is its own as well."""
     if re.search(r"私なら|저라면", text):
         text = re.sub('[「」『』"“”]', "", text)

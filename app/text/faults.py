@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import add
@@ -272,7 +272,7 @@ class FaultSearch:
         pattern = LEFT_OPEN if self.language == "ja" else WEAK_KOREAN
         return any(pattern.search(text) and len(text) > 2 for text, found in sentences if Sign.WEAKLY_PLAIN in found)
 
-    def read_signs(self, sentence: Sentence) -> Iterator[Sign]:
+    def read_signs(self, sentence: Sentence) -> Iterable[Sign]:
         """The signs of one sentence."""
         if self.language == "ko":
             return read_sentence(sentence.text)
@@ -337,9 +337,9 @@ def join_sentences(sentences: Iterable[Sentence]) -> str:
     return "".join(s.text + ("？" if s.asks else "……" if s.trails_off else "。") for s in sentences)
 
 
-def own_sentences(text: str) -> list[Sentence]:
+def own_sentences(text: str) -> Sequence[Sentence]:
     """The sentences that the speaker says in their own voice."""
-    return list(split_sentences(unicodedata.normalize("NFC", text), "物"))
+    return split_sentences(unicodedata.normalize("NFC", text), "物")
 
 
 def is_same(said: SystemTurn, other: SystemTurn) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from saiten.core.plain_text import cut_mark_runs
 from saiten_server.core.speech import Misuse, Register, Sign, combine_signs
 from saiten_server.text.passages import Sentence, open_passage, split_sentences, words_of
+from saiten_server.text.recent import RecentResults
 
 FIELDS_READ = 8  # Fields of a token that are read, from the first; UniDic has 26
 REMEMBERED_TOKENS = 4096  # Tokens that are remembered, in about 3 MB
@@ -377,6 +378,7 @@ class JapaneseRegister:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tagger = JapaneseTagger()
+        self._signs = RecentResults[tuple[Sign, ...]]()
 
     def split(self, text: str) -> list[JapaneseToken]:
         """The tokens of `text`, punctuation included."""
@@ -402,9 +404,12 @@ class JapaneseRegister:
                     return found
         return None
 
-    def read_sentence(self, sentence: Sentence) -> Iterator[Sign]:
+    def read_sentence(self, sentence: Sentence) -> tuple[Sign, ...]:
         """The signs of a sentence in NFKC: from its last clause, and from any clause before a comma that could stand
-        alone."""
+        alone. They are remembered, for up to half of what a system says in its conversations recurs."""
+        return self._signs.recall(hash(sentence), lambda: tuple(self._read_sentence(sentence)))
+
+    def _read_sentence(self, sentence: Sentence) -> Iterator[Sign]:
         text = SPACES.sub("、", trim(sentence.text[-REACH:]))[-TAIL:]
         text = IN_KATAKANA.sub(lambda match: match[0].translate(TO_HIRAGANA), text)
         if not text:

@@ -39,6 +39,7 @@ def letters_of(character: str) -> str:
 
 
 LONGEST_WORD = 10  # Syllables of a word that are looked at: the ending is at its end
+REMEMBERED_WORDS = 4096  # Of each question about them. Few make up most of any text
 
 
 def ends(*patterns: str) -> re.Pattern[str]:
@@ -161,9 +162,10 @@ MIDWAY_PLAIN = ends("ㅆㅇㅓㅇ?", "ㄱㅓㅇㅑ", "ㅈㅏㄶㅇㅏ", "ㄹㄱ�
 MIDWAY_LOOKALIKES = re.compile(r"(?:길|멀|달|글|늘|들|널)게$")  # Adverbs: 길게 쓰지 말고
 
 
+@lru_cache(maxsize=REMEMBERED_WORDS)
 def read_word(word: str, *, alone: bool) -> Sign | None:
-    """The sign of a clause's last word; None for nouns and open ends. `alone` if it is the clause's only word."""
-    word = word[-LONGEST_WORD:]
+    """The sign of a clause's last word (`end_of`); None for nouns and open ends. `alone` if it is the clause's only
+    word."""
     if alone and YES.fullmatch(word):
         return Sign.WEAKLY_POLITE
     if alone and OWN_WORDS.fullmatch(word):
@@ -179,16 +181,22 @@ def read_word(word: str, *, alone: bool) -> Sign | None:
     return Sign.PLAIN if plain and not PLAIN_LOOKALIKES.search(word) else None
 
 
+def end_of(word: str) -> str:
+    """What is looked at."""
+    return word[-LONGEST_WORD:]
+
+
+@lru_cache(maxsize=REMEMBERED_WORDS)
 def is_polite_word(word: str) -> bool:
-    """Whether the word ends politely."""
+    """Whether the word (`end_of`) ends politely."""
     if POLITE_LOOKALIKES.search(word):
         return False
-    return bool(POLITE_SPELLINGS.search(word) or POLITE.search(spell(word[-LONGEST_WORD:])))
+    return bool(POLITE_SPELLINGS.search(word) or POLITE.search(spell(word)))
 
 
+@lru_cache(maxsize=REMEMBERED_WORDS)
 def read_level(word: str, *, alone: bool) -> PolitenessLevel:
-    """The level of a word that ends politely; `alone` where it is the only one of its clause."""
-    word = word[-LONGEST_WORD:]
+    """The level of a word (`end_of`) that ends politely; `alone` where it is the only one of its clause."""
     if EITHER_LEVEL.search(word) or (alone and word in ANSWERS):
         return PolitenessLevel.NONE
     spelled = spell(word)
@@ -198,9 +206,10 @@ def read_level(word: str, *, alone: bool) -> PolitenessLevel:
     return PolitenessLevel.INFORMAL if informal else PolitenessLevel.NONE
 
 
+@lru_cache(maxsize=REMEMBERED_WORDS)
 def is_midway_plain(word: str) -> bool:
-    """Whether the word ends a plain sentence wherever it stands."""
-    return bool(MIDWAY_PLAIN.search(spell(word[-LONGEST_WORD:]))) and not MIDWAY_LOOKALIKES.search(word)
+    """Whether the word (`end_of`) ends a plain sentence wherever it stands."""
+    return bool(MIDWAY_PLAIN.search(spell(word))) and not MIDWAY_LOOKALIKES.search(word)
 
 
 # Clear misuses of honorific and humble verbs: subject and verb in one clause, with nothing between that takes another
@@ -276,6 +285,7 @@ COMMA = re.compile(r"[,，、;]+")
 # Begins a word after reported speech that no marks enclose: 가요 라고 했어
 REPORTING = re.compile(r"(?:이?라고|하고|이?라는|이?라며|이?라면서|하며|이?래)")
 JAMO = re.compile("[\u1100-\u11ff\u3131-\u318e]+")
+WHOLE_WORD = re.compile("[\uac00-\ud7a3]+")
 NOT_A_SYLLABLE = re.compile("[^\uac00-\ud7a3]+$")
 
 
@@ -294,7 +304,7 @@ def read_korean_level(text: str) -> PolitenessLevel:
     except in reported speech."""
     sentences = (GREETINGS.sub("", sentence) for sentence in sentences_of(text))
     found = {
-        read_level(word, alone=len(words) == 1)
+        read_level(end_of(word), alone=len(words) == 1)
         for words in split_clauses(sentences)
         for word, following in zip_longest(words, words[1:], fillvalue="")
         if not REPORTING.match(following)
@@ -336,7 +346,7 @@ def read_clause(clause: Sequence[str]) -> Sign | None:
     words = list(clause)
     while len(words) > 1 and words[-1] in ADVERBS:
         words.pop()
-    sign = read_word(words[-1], alone=len(words) == 1)
+    sign = read_word(end_of(words[-1]), alone=len(words) == 1)
     if sign is not None:
         return sign
     if any(map(HUMBLE_WORDS.match, words)):
@@ -346,9 +356,13 @@ def read_clause(clause: Sequence[str]) -> Sign | None:
 
 def split_words(clause: str) -> list[str]:
     """The latest words of a clause, each up to its last syllable; words without one, such as ㅋㅋ, are left out."""
-    parts = ("".join(filter(str.isalnum, part)) for part in clause.split()[-MOST_WORDS:])
-    words = (NOT_A_SYLLABLE.sub("", JAMO.sub("", part)) for part in parts)
-    return [word for word in words if word]
+    parts = clause.split()[-MOST_WORDS:]
+    return [word for part in parts if (word := part if WHOLE_WORD.fullmatch(part) else strip_word(part))]
+
+
+def strip_word(part: str) -> str:
+    """The letters of a word up to its last syllable."""
+    return NOT_A_SYLLABLE.sub("", JAMO.sub("", "".join(filter(str.isalnum, part))))
 
 
 def read_midway(clause: Sequence[str]) -> Iterator[Sign]:
@@ -356,7 +370,7 @@ def read_midway(clause: Sequence[str]) -> Iterator[Sign]:
     for word, following in pairwise(clause):
         if REPORTING.match(following):
             continue
-        if is_polite_word(word):
+        if is_polite_word(end_of(word)):
             yield Sign.POLITE
-        elif is_midway_plain(word):
+        elif is_midway_plain(end_of(word)):
             yield Sign.PLAIN

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 MOST_PASSAGE_CHARACTERS = 2000  # Code points of a text that are looked at: a register shows long before
 MOST_SENTENCES = 32  # Sentences of a text that are looked at
+FEW_TURNS = 16  # Texts of which it is remembered what they hold: the latest
 DEEPEST = 8  # Nested quotations that are tracked at most
 
 # Addresses, mentions, hashtags in Latin letters, and code: they belong to no language
@@ -103,17 +104,26 @@ def is_apostrophe(text: str, place: int) -> bool:
     return text[place] in "'’" and len(around) == 2 and around.isascii() and around.isalpha()
 
 
-def split_sentences(text: str, stand_in: str) -> Iterator[Sentence]:
+def split_sentences(text: str, stand_in: str) -> tuple[Sentence, ...]:
     """The sentences that a speaker says in their own voice, in order, `MOST_SENTENCES` at most. Where nothing but list
     items, quotations and asides is there (「そうですね」 as a whole response), those are read."""
+    return _split_sentences(text, "" if QUOTE_MARKS.isdisjoint(text) else stand_in)
+
+
+@lru_cache(maxsize=FEW_TURNS)
+def _split_sentences(text: str, stand_in: str) -> tuple[Sentence, ...]:
+    """The same; each rule on a turn asks for them."""
     own = drop_quotations(LISTED.sub("", text), stand_in)
     if not ASIDE_MARKS.isdisjoint(own):
         own = ASIDES.sub(" ", own)
-    if not any(map(str.isalpha, own.replace(stand_in, ""))):
+    if not any(map(str.isalpha, own.replace(stand_in, "") if stand_in else own)):
         own = "".join(" " if character in QUOTE_MARKS else character for character in text)
     parts = SENTENCE_END.split(own, maxsplit=MOST_SENTENCES)
-    for body, mark in zip(parts[:-1:2], parts[1::2], strict=True):
-        if said := body.strip():
-            yield Sentence(said, TRAILING_OFF.match(mark) is not None, "?" in mark or "？" in mark)
+    found = [
+        Sentence(said, TRAILING_OFF.match(mark) is not None, "?" in mark or "？" in mark)
+        for body, mark in zip(parts[:-1:2], parts[1::2], strict=True)
+        if (said := body.strip())
+    ]
     if len(parts) <= 2 * MOST_SENTENCES and (said := parts[-1].strip()):
-        yield Sentence(said, trails_off=False, asks=False)
+        found.append(Sentence(said, trails_off=False, asks=False))
+    return tuple(found)

@@ -11,11 +11,11 @@ MOST_RECENT = 4096
 T = TypeVar("T")
 
 
-class RecentResults(OrderedDict[bytes, T]):
-    """The last `MOST_RECENT` results by digest. It holds no text. Thread-safe: each step is atomic, and two threads may
-    at worst do the same work twice."""
+class RecentResults(OrderedDict[bytes | int, T]):
+    """The last `MOST_RECENT` results by digest, or by `hash`, by which one of them is taken for another once in 10^15.
+    It holds no text. Thread-safe: each step is atomic, and two threads may at worst do the same work twice."""
 
-    def recall(self, key: bytes, find: Callable[[], T]) -> T:
+    def recall(self, key: bytes | int, find: Callable[[], T]) -> T:
         """The result that is remembered, else that of `find`, which then is."""
         found = self.get(key)
         if found is None:

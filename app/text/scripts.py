@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from saiten.core.messages import Message
-from saiten_server.text.passages import ASIDES, drop_quotations, open_passage, words_of
+from saiten_server.text.passages import ASIDES, FEW_TURNS, drop_quotations, open_passage, words_of
 
 # Characters in Japanese use that Shift_JIS never had
 VARIANTS = frozenset("俠剝叱嚙噓塡姸屛幷彔拋揷搔摑攪潑瀆焰瘦簞繡繫萊蔣蟬蠟軀醬醱鏽顚頰驒鷗鹼麪麴")
@@ -131,6 +131,7 @@ WHOLLY_KOREAN = re.compile("[\uac00-\ud7a3 0-9.,!?…]{1,2000}")
 WHOLLY_JAPANESE = re.compile("[\u3041-\u3096\u30a1-\u30fc\u4e00-\u9fff々、。！？…0-9]{1,2000}")
 
 
+@lru_cache(maxsize=FEW_TURNS)
 def read_scripts(text: str) -> LanguageReading:
     """The language of the beginning of a text (`open_passage`), without asides, addresses, code and,
     where anything else is there, quotations. Linear."""

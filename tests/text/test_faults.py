@@ -13,8 +13,9 @@ import pytest
 from saiten.core.messages import Message
 from saiten_server.core.conversation import Conversation, Finding
 from saiten_server.core.sentences import tell_sentence
-from saiten_server.text.fact_patterns import read_written_number
-from saiten_server.text.faults import LONGEST_TURN, find_faults
+from saiten_server.text.fact_patterns import Lists, read_written_number
+from saiten_server.text.facts import Claim, FactBook
+from saiten_server.text.faults import LONGEST_TURN, find_faults, japanese_register
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "checks" / "conversations.jsonl"
@@ -189,6 +190,19 @@ def test_what_is_said_of_oneself_contradicts_the_persona(said: str) -> None:
 def test_a_pet_is_kept_or_it_is_not(first: str, second: str) -> None:
     asked, language = ("ペットは？", "ja") if "猫" in first else ("동물은요?", "ko")
     assert codes_of(find_faults(talk(asked, first, asked, second), language)) == [(3, "self-contradiction")]
+
+
+def test_no_sentence_with_a_fact_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {(case[1], turn.text) for case in CASES for turn in case[2].turns}
+
+    def read() -> dict[tuple[str, str], list[Claim]]:
+        books = {language: FactBook(language, None, japanese_register().split) for language in ("ja", "ko")}
+        return {(language, text): [*books[language].read_claims(0, text)] for language, text in said}
+
+    found = read()
+    monkeypatch.setattr(Lists, "may_claim", lambda *_: True)
+    assert read() == found
+    assert len({claim.slot for claims in found.values() for claim in claims}) > 8
 
 
 @pytest.mark.parametrize(

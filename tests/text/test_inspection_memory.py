@@ -46,6 +46,7 @@ def test_a_text_is_read_once_and_answered_the_same(monkeypatch: pytest.MonkeyPat
 def test_no_text_is_kept() -> None:
     inspect_text(ATTACK, aspects=("Naturalness",))
     [(key, findings)] = recent().items()
+    assert isinstance(key, bytes)
     assert len(key) == 16
     assert findings
     assert all(found == finding(found.kind, seen_in(found)) for found in findings)
