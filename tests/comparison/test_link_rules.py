@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from saiten.core.messages import Message
 from saiten_server.comparison.differences import compare
@@ -81,6 +82,19 @@ def test_turns_of_few_dialogues_widen_the_interval() -> None:
     assert alone.table["3"].interval[0] < alone.table["3"].value < alone.table["3"].interval[1]
     assert alone.margin is not None
     assert alone.pairs_needed == max(100, int(np.ceil(300 * (alone.margin / 0.05) ** 2)))
+
+
+def test_intervals_of_few_dialogues_are_expanded() -> None:
+    given = pair(clusters=np.arange(300) // 25)
+    link, tables = link_judges(given)
+    assert tables is not None
+    reach = float(t.ppf(0.975, 11)) * (12 / 11) ** 0.5
+    ends = np.quantile(tables, [norm.cdf(-reach), norm.cdf(reach)], axis=0)
+    assert [link.table[str(level)].interval for level in LEVELS] == [
+        pytest.approx(tuple(one), abs=2e-5) for one in ends.T
+    ]
+    shares = np.bincount(given.old.astype(int) - 1) / 300
+    assert link.margin == pytest.approx(reach * float((tables @ shares).std(ddof=1)) / 4, abs=1e-5)
 
 
 REFUSED: dict[str, tuple[JudgePairs, Message | str]] = {

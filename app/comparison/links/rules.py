@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, hypot, isnan
+from math import ceil, hypot, isnan, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import ndtr, stdtr
 
 from saiten.core.figures import write_figure
 from saiten.core.messages import Message
@@ -52,7 +52,7 @@ FINE_LEVELS = 5
 """Levels from which a scale is linked by percentiles."""
 
 MARGIN = 0.05
-QUANTILE = 1.96
+ALPHA = 0.05
 KEPT_DECIMALS = 5
 
 
@@ -113,7 +113,8 @@ def link_judges(pairs: JudgePairs, *, method: LinkMethod | None = None) -> tuple
         tabulate_levels(shares.sum(axis=0)[None], pairs.levels, chosen)[0],
         tabulate_levels(drawn_shares, pairs.levels, chosen),
     )
-    ends = np.percentile(tables, [2.5, 97.5], axis=0)
+    beyond = float(ndtr(-find_reach(pairs.units)))
+    ends = np.quantile(tables, [beyond, 1 - beyond], axis=0)
     margin = find_margin(shares, tables, pairs.levels)
     levels = {
         str(level): LinkedLevel(value=round(float(table[at]), KEPT_DECIMALS), interval=spread(ends[:, at]))
@@ -269,7 +270,14 @@ def find_margin(shares: Floats, tables: Floats, levels: Sequence[int]) -> float:
     scale."""
     old = shares[:, : len(levels)].sum(axis=0)
     means = tables @ (old / old.sum())
-    return QUANTILE * float(means.std(ddof=1)) / (levels[-1] - levels[0])
+    return find_reach(len(shares)) * float(means.std(ddof=1)) / (levels[-1] - levels[0])
+
+
+def find_reach(units: int) -> float:
+    """How many standard deviations of the resamples an end of a 95% interval lies away: resamples of few dialogues vary
+    too little, and their error is not known for certain (the expanded interval of Hesterberg 2015, The American
+    Statistician 69)."""
+    return sqrt(units / (units - 1)) * find_quantile(units - 1, ALPHA)
 
 
 @dataclass(frozen=True)
