@@ -83,7 +83,7 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
         figures=figures,
         metadata={name: value for name, value in batch.metadata.items() if name not in {"system", "build"}},
     )
-    if gather is not None and is_large(batch):
+    if gather and figures and figures["computing"] and is_large(batch):
         # After the page, with which reading of results and imports of numpy and scipy would take turns.
         response.background = BackgroundTask(gather, wait_seconds=0.0)
     return response
@@ -137,6 +137,9 @@ async def gather_figures(
     return {
         "summary": summary,
         "estimating": estimating,
+        "computing": estimating
+        or isinstance(trend, PendingComputation)
+        or any(part is not None and part.is_computing for part in (correlations, people, turns)),
         "reliability": summary.reliability,
         "cards": cards,
         "drawings": {card.id: drawing for card, drawing in zip(cards, drawings, strict=True)},

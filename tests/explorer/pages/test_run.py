@@ -26,6 +26,7 @@ from saiten_server.explorer.pages.run import (
     PeopleScale,
     explain_signature,
     find_lowest,
+    gather_figures,
     make_cards,
     titles_of,
 )
@@ -117,6 +118,15 @@ async def test_a_large_run_is_shown_before_its_intervals(client, monkeypatch):
     assert all(("The intervals are being computed" in page) == (page == early) for page in (early, late))
     assert mean in early
     assert mean in late
+    gathered, gather = list[dict[str, Any]](), gather_figures
+
+    async def note(*asked: Any, **wishes: Any) -> dict[str, Any]:
+        gathered.append(wishes)
+        return await gather(*asked, **wishes)
+
+    monkeypatch.setattr("saiten_server.explorer.pages.run.gather_figures", note)
+    await look(client, f"/runs/{run}")
+    assert gathered == [{"wait_seconds": None}]  # nothing is left to be computed behind the page
 
 
 async def test_correlations_by_rank_and_by_value(client):
