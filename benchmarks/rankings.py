@@ -86,7 +86,8 @@ def judge_rankings(runs: int) -> Iterator[Row]:
     cells = product((4, 12), (50, 200, 1000), (0.0, 0.3), (0.0, 0.15), (0.0, 0.3))
     for number, (systems, prompts, alike, position, ties) in enumerate(cells):
         world = make_world(systems, alike, position, ties)
-        rng, inside, wrong, best = np.random.default_rng([1, number]), 0.0, 0, 0
+        rng, inside, wrong, best, told = np.random.default_rng([1, number]), 0.0, 0, 0, 0.0
+        differs = world.truth[:, None] > world.truth[None, :] + 1e-12
         # The largest cells take a tenth of a second a run.
         own = runs if systems * prompts < 10_000 else max(10, runs // 2)
         for _ in range(own):
@@ -95,10 +96,12 @@ def judge_rankings(runs: int) -> Iterator[Row]:
             inside += float(np.mean(np.abs(sets.strengths - world.truth) <= margins))
             wrong += is_wrong(sets, world.truth)
             best += bool(sets.tied_with_best[-1]) and bool(sets.tied_with_best[-2])
+            told += float(np.mean(sets.better[differs]))
         data = name_world(world, prompts)
         yield Row("95% interval of a strength holds it", data, inside / own, own, 0.93, 0.97)
         yield Row("a resolved pair is wrong", data, wrong / own, own, high=ALPHA)
         yield Row("both best are tied with the best", data, best / own, own, low=1 - ALPHA)
+        yield Row("a pair that differs is resolved", data, told / own, own, share=False)
 
 
 def judge_sparse(runs: int) -> Iterator[Row]:
