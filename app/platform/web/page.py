@@ -376,9 +376,19 @@ def read_assets() -> dict[str, bytes]:
 
 
 @cache
+def mark_assets() -> str:
+    """What changes with the content of any file: one for all, so that a script finds another beside it."""
+    found = hashlib.sha256()
+    for name, content in sorted(read_assets().items()):
+        found.update(f"{name}\0{len(content)}\0".encode() + content)
+    return found.hexdigest()[:12]
+
+
 def asset_address(name: str) -> str:
-    """The file's address, which changes with its content, so browsers may cache it forever."""
-    return f"/assets/{hashlib.sha256(read_assets()[name]).hexdigest()[:12]}/{name}"
+    """The file's address, under which browsers may cache it forever."""
+    if name not in read_assets():
+        raise KeyError(name)
+    return f"/assets/{mark_assets()}/{name}"
 
 
 @assets.get("/{version}/{name}")
@@ -387,7 +397,7 @@ async def read_asset(request: Request, version: str, name: str) -> Response:
     found = read_assets().get(name)
     if found is None:
         raise NotFound(Message("asset-not-found"))
-    caching = FOREVER if asset_address(name) == f"/assets/{version}/{name}" else "no-cache"
+    caching = FOREVER if version == mark_assets() else "no-cache"
     return Response(found, headers={"Cache-Control": caching}, media_type=TYPES[name.rpartition(".")[2]])
 
 

@@ -1,8 +1,7 @@
 // Runs move on without a reload: one stream for all that have not ended, each event with the HTML of a run's progress.
 // What a list does not show yet is told by a button: nothing moves under who reads until it is pressed.
 
-// By the address that the page has it under: under another one it would be a second module.
-const { renew } = await import(document.querySelector('script[src$="/app.js"]').src);
+import { renew } from "./app.js";
 
 let source = null;
 let watched;

@@ -1,6 +1,7 @@
 // Comparing a pair with one key. Every key can be switched off, and the form works without any of this.
 
-const { digitOf, offerShortcuts, sendOnce } = await import(document.querySelector('script[src$="/sheet_keys.js"]').src);
+import { digitOf, offerShortcuts, sendOnce } from "./sheet_keys.js";
+
 const form = document.getElementById("pair");
 const reason = document.getElementById("reason");
 const shortcuts = offerShortcuts(form);

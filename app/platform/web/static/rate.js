@@ -1,6 +1,7 @@
 // Rating with one key an aspect. Every key can be switched off, and the form works without any of this.
 
-const { digitOf, offerShortcuts, sendOnce } = await import(document.querySelector('script[src$="/sheet_keys.js"]').src);
+import { digitOf, offerShortcuts, sendOnce } from "./sheet_keys.js";
+
 const form = document.getElementById("sheet");
 const aspects = [...form.querySelectorAll("fieldset.aspect")];
 const save = document.getElementById("save");
