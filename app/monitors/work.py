@@ -83,6 +83,8 @@ class MonitorWork:
         now = self.instruments.now()
         monitors = await self.store.list_all(now)
         if not monitors:
+            # The alarms of the last one, which is gone, must not stay on.
+            self.instruments.telemetry.monitors(0, {}, {})
             return False
         claims = await self.conversations.claim(self.owner, now, limit=CLAIMED, lease_seconds=CLAIM_SECONDS)
         entered = await self._enter(claims, monitors)
