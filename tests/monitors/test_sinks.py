@@ -166,6 +166,23 @@ async def test_a_wrong_key_waits_for_the_operator(quick: MonitorBench) -> None:
     assert (await state(quick, monitor.id)).waiting == 1
 
 
+async def test_a_monitor_is_removed_while_its_sinks_are_sent_to(bench: MonitorBench) -> None:
+    for _ in range(4):
+        monitor = await bench.make(send_to=[SINK])
+        await score_some(bench, *"abcdefgh")
+        (waiting,) = await bench.outbox.backlog(bench.clock())
+        taken = await bench.outbox.take(waiting.place, bench.clock(), SENT_AT_ONCE)
+        assert len(taken) == SENT_AT_ONCE
+        ends = [
+            bench.outbox.put_off(one, bench.clock(), "timeout") if number % 2 else bench.outbox.settle(one)
+            for number, one in enumerate(taken)
+        ]
+        await asyncio.gather(bench.service.remove(PROJECT, monitor.id), *ends)
+        # Nor is anything noted of one that is gone.
+        assert await bench.outbox.put_off(taken[0], bench.clock(), "timeout") is False
+        await bench.outbox.settle(taken[0])
+
+
 async def test_the_log_names_the_sink_that_does_not_take_it_once_a_try(
     quick: MonitorBench, caplog: pytest.LogCaptureFixture
 ) -> None:

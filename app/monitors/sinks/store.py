@@ -82,6 +82,13 @@ async def post(connection: AsyncConnection, stored: StoredMonitor, outgoing: Seq
             await note_sent(connection, stored.monitor.id, key, dropped=count - BACKLOG, error="backlog-full")
 
 
+async def hold(connection: AsyncConnection, monitor_id: str) -> bool:
+    """Whether there is the monitor, which stays until the transaction ends. Whoever removes or changes it locks it
+    before what is its; who locked them in another order would wait for that one, and that one for this."""
+    query = select(monitors.c.id).where(monitors.c.id == monitor_id).with_for_update(read=True, key_share=True)
+    return (await connection.execute(query)).one_or_none() is not None
+
+
 async def note_sent(
     connection: AsyncConnection,
     monitor_id: str,
@@ -169,6 +176,8 @@ class OutboxStore:
     async def settle(self, one: WaitingItem, *, error: str | None = None) -> None:
         """It was sent, or is given up because of the error."""
         async with db.change(self._engine) as connection:
+            if not await hold(connection, one.monitor_id):
+                return
             gone = (await connection.execute(delete(monitor_outbox).where(outbox.id == one.id))).rowcount
             await note_sent(
                 connection,
@@ -185,6 +194,8 @@ class OutboxStore:
         """The sink does not answer: it is left alone for longer each time, and what waits for it stays. What was sent
         beside what failed first counts as the same time; returns whether this was the first."""
         async with db.change(self._engine) as connection:
+            if not await hold(connection, one.monitor_id):
+                return False
             await note_sent(connection, one.monitor_id, one.key, error=error)
             this = (sinks.monitor_id == one.monitor_id) & (sinks.sink == one.key)
             failures, until = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one()
