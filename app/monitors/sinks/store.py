@@ -83,8 +83,8 @@ async def post(connection: AsyncConnection, stored: StoredMonitor, outgoing: Seq
 
 
 async def hold(connection: AsyncConnection, monitor_id: str) -> bool:
-    """Whether there is the monitor, which stays until the transaction ends. Whoever removes or changes it locks it
-    before what is its; who locked them in another order would wait for that one, and that one for this."""
+    """Whether there is the monitor, which stays until the transaction ends. A removal locks it before all that is
+    its, so everything else that writes there does too: in another order each would wait for the other."""
     query = select(monitors.c.id).where(monitors.c.id == monitor_id).with_for_update(read=True, key_share=True)
     return (await connection.execute(query)).one_or_none() is not None
 
