@@ -82,6 +82,11 @@ def test_expressions_name_metrics_and_labels_that_exist() -> None:
         assert set(RECORDED.findall(expression)) <= {rule.get("record") for rule in RULES}, expression
 
 
+def test_a_probe_that_any_error_answers_counts_as_not_ready() -> None:
+    (expression,) = [rule["expr"] for rule in RULES if rule.get("record") == "saiten:not_ready:share5m"]
+    assert [selector for _, selector in SELECTOR.findall(expression)][:1] == ['route="/readyz",status=~"5.."']
+
+
 def test_expressions_are_valid() -> None:
     for expression in sorted(set(expressions())):
         assert promql_parser.parse(expression.replace("$__rate_interval", "5m")).prettify(), expression
