@@ -155,6 +155,13 @@ def test_containers_reach_a_judge_on_the_machine_that_runs_them() -> None:
         assert services[name]["extra_hosts"] == ["host.docker.internal:host-gateway"]
 
 
+def test_containers_get_what_no_request_can_say() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name in ("api", "worker"):
+        passed = {variable for variable, value in services[name]["environment"].items() if value is None}
+        assert {"OPENAI_API_KEY", "DEEPL_API_KEY", "SAITEN_SINKS", "SAITEN_ADOPT_FROM"} <= passed
+
+
 NOTING = {"note", "_note", "note_invitation", "_change", "AuditEvent"}
 ACTION = re.compile(r"[a-z-]+\.[a-z]+")
 
