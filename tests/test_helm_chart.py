@@ -282,6 +282,7 @@ def test_secrets_are_referred_to_where_they_are_needed():
             "OPENAI_API_KEY": {"name": "saiten-judge", "key": "OPENAI_API_KEY"},
             "DEEPL_API_KEY": {"name": "saiten-deepl", "key": "key"},
             "OTEL_EXPORTER_OTLP_HEADERS": {"name": "saiten-collector", "key": "OTEL_EXPORTER_OTLP_HEADERS"},
+            "SAITEN_SINKS": {"name": "saiten-sinks", "key": "SAITEN_SINKS"},
         }
     (migration,) = pick(manifests, "Job")["spec"]["template"]["spec"]["containers"]
     assert set(env_of(migration)) == {"DATABASE_URL"}

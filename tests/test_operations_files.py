@@ -82,6 +82,11 @@ def test_expressions_name_metrics_and_labels_that_exist() -> None:
         assert set(RECORDED.findall(expression)) <= {rule.get("record") for rule in RULES}, expression
 
 
+def test_a_probe_that_any_error_answers_counts_as_not_ready() -> None:
+    (expression,) = [rule["expr"] for rule in RULES if rule.get("record") == "saiten:not_ready:share5m"]
+    assert [selector for _, selector in SELECTOR.findall(expression)][:1] == ['route="/readyz",status=~"5.."']
+
+
 def test_expressions_are_valid() -> None:
     for expression in sorted(set(expressions())):
         assert promql_parser.parse(expression.replace("$__rate_interval", "5m")).prettify(), expression
@@ -148,6 +153,13 @@ def test_containers_reach_a_judge_on_the_machine_that_runs_them() -> None:
     assert {name for name, one in services.items() if "build" in one} == {"api", "worker"}
     for name in ("api", "worker"):
         assert services[name]["extra_hosts"] == ["host.docker.internal:host-gateway"]
+
+
+def test_containers_get_what_no_request_can_say() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name in ("api", "worker"):
+        passed = {variable for variable, value in services[name]["environment"].items() if value is None}
+        assert {"OPENAI_API_KEY", "DEEPL_API_KEY", "SAITEN_SINKS", "SAITEN_ADOPT_FROM"} <= passed
 
 
 NOTING = {"note", "_note", "note_invitation", "_change", "AuditEvent"}

@@ -22,7 +22,7 @@ from saiten_server.core.rubric import Rubric
 from saiten_server.core.validation import validate
 from saiten_server.monitors.sinks.store import OutboxStore
 from saiten_server.monitors.sinks.values import SinkKeys
-from saiten_server.monitors.store.monitors import MonitorStore, Place, name_window
+from saiten_server.monitors.store.monitors import AspectNames, MonitorStore, Place, name_window
 from saiten_server.monitors.traces.service import TraceIntake
 from saiten_server.monitors.traces.values import TraceRules
 from saiten_server.monitors.values import (
@@ -79,7 +79,7 @@ class MonitorService:
             # Lengths were checked as the body was read; a null in the place of what must be there shows here.
             return self._pin(validate(MonitorOptions, {**before.model_dump(mode="json"), **given}, CHECKED))
 
-        if not await self.store.change(project, monitor_id, merge, self.now()):
+        if not await self.store.change(project, monitor_id, merge, self._name_aspects, self.now()):
             raise no_monitor(monitor_id)
         await self._set_rules(project)
         return await self.show(project, monitor_id)
@@ -130,6 +130,13 @@ class MonitorService:
         scored = await self.store.scored({row.run for row in rows if row.run is not None})
         described = await asyncio.to_thread(describe_windows, rows, scored, self._find_bounds(options))
         return [(name_window(row), one) for row, one in zip(rows, described, strict=True)]
+
+    def _name_aspects(self, options: MonitorOptions) -> AspectNames:
+        """What the rubric calls its aspects; nothing where it is gone."""
+        try:
+            return {aspect.id: {**aspect.name} for aspect in self.rubrics.get(options.rubric).aspects}
+        except UnknownRubric:
+            return {}
 
     def _find_bounds(self, options: MonitorOptions) -> Bounds:
         """The ends of the scales of the rubric; none where it is gone."""

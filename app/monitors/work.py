@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from saiten_server.core.batch import BatchOptions, any_request_of, list_candidates
 from saiten_server.core.dialogue import Limits
@@ -38,6 +38,9 @@ logger = logging.getLogger("saiten.monitors")
 ROUND_SECONDS = 1.0
 CLAIMED = 50
 CLAIM_SECONDS = 30.0
+
+LEFT_TO_OTHERS = timedelta(hours=1)
+"""How long the conversations of a monitor whose rubric a worker lacks wait for one that has it."""
 SETTLING = timedelta(minutes=10)
 """How long after its end a window waits for conversations that are still on their way."""
 
@@ -83,9 +86,11 @@ class MonitorWork:
         now = self.instruments.now()
         monitors = await self.store.list_all(now)
         if not monitors:
+            # The alarms of the last one, which is gone, must not stay on.
+            self.instruments.telemetry.monitors(0, {}, {})
             return False
         claims = await self.conversations.claim(self.owner, now, limit=CLAIMED, lease_seconds=CLAIM_SECONDS)
-        entered = await self._enter(claims, monitors)
+        entered = await self._enter(claims, monitors, now)
         more = len(claims) == CLAIMED
         for stored in monitors:
             if stored.monitor.waiting or stored.monitor.id in entered:
@@ -103,27 +108,39 @@ class MonitorWork:
             {one.monitor.id: one.monitor.thinning for one in monitors},
         )
 
-    async def _enter(self, claims: Sequence[ConversationClaim], monitors: Sequence[StoredMonitor]) -> set[str]:
+    async def _enter(
+        self, claims: Sequence[ConversationClaim], monitors: Sequence[StoredMonitor], now: datetime
+    ) -> set[str]:
         """Takes the conversations into their monitors, and returns those; then they are done with. What was entered
         and then reopened stays as it was scored: its later spans are late ones."""
-        entered = set()
+        entered: set[str] = set()
+        left: set[str] = set()
         for stored in monitors:
             mine = [claim.conversation for claim in claims if concerns(stored, claim.conversation)]
-            if mine:
+            if not mine:
+                continue
+            if self._knows_rubric(stored):
                 await self._enter_one(stored, mine)
                 entered.add(stored.monitor.id)
-        await self.conversations.finish(claims)
+            else:
+                left |= {one.id for one in mine if now - (one.closed_at or one.last_at) < LEFT_TO_OTHERS}
+        await self.conversations.finish([claim for claim in claims if claim.conversation.id not in left])
         return entered
+
+    def _knows_rubric(self, stored: StoredMonitor) -> bool:
+        """Whether this worker has the monitor's rubric. While workers are brought up to date some lack a new one."""
+        try:
+            self.instruments.rubrics.get(stored.options.rubric)
+        except UnknownRubric as error:
+            about = {"target": stored.monitor.id, "code": error.code}
+            logger.warning("a monitor's rubric is not here; its conversations are left to other workers", extra=about)
+            self.instruments.telemetry.left_to_others()
+            return False
+        return True
 
     async def _enter_one(self, stored: StoredMonitor, mine: Sequence[LiveConversation]) -> None:
         try:
-            rubric = self.instruments.rubrics.get(stored.options.rubric)
-        except UnknownRubric as error:
-            about = {"target": stored.monitor.id, "code": error.code}
-            logger.warning("a monitor's rubric is gone; its conversations are left out", extra=about)
-            return
-        try:
-            await self._take_in(stored, rubric, mine)
+            await self._take_in(stored, self.instruments.rubrics.get(stored.options.rubric), mine)
         except StoreError:
             raise
         except Exception:

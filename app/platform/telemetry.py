@@ -177,6 +177,7 @@ class Telemetry:
         self._alarms = gauge("saiten_monitor_alarms", "Alarms that are on", ["monitor"])
         self._halvings = gauge("saiten_monitor_halvings", "How often a budget halves the rates today", ["monitor"])
         self._outbox = gauge("saiten_monitor_outbox_items", "Results and alarms that wait to be sent")
+        self._unsent = gauge("saiten_monitor_outbox_age_seconds", "Age of the oldest that waits to be sent")
         self._sent = count("saiten_monitor_sent", "What became of what was sent", "kind", "outcome")
         self._spans = count("saiten_traces_spans", "Spans of live conversations, by what became of them", "outcome")
         self._span_bytes = Counter("saiten_traces_received_bytes", "Bodies with spans, as they came", registry=registry)
@@ -187,6 +188,7 @@ class Telemetry:
             self._gates[verdict,]
         for verdict in CHECKS:
             self._checks[verdict,]
+        self._sent["webhook", "refused"]
         self.conversations({})
 
     @staticmethod
@@ -266,9 +268,10 @@ class Telemetry:
             for monitor, number in counts.items():
                 metric.labels(monitor).set(number)
 
-    def outbox(self, waiting: int) -> None:
-        """Sets what waits to be sent."""
+    def outbox(self, waiting: int, oldest_seconds: float) -> None:
+        """Sets what waits to be sent, and for how long the oldest of it has."""
         self._outbox.set(waiting)
+        self._unsent.set(oldest_seconds)
 
     def sent(self, kind: str, outcome: Literal["sent", "refused", "unanswered"]) -> None:
         """Counts what a sink of this kind did with what it was sent."""

@@ -315,7 +315,8 @@ class CommitBuffer:
             if leased.job in committed.erased:
                 leased.erased = True
             if leased.job in committed.lost:
-                logger.warning("a lease was lost", extra={"batch_id": leased.job.batch, "chunk": leased.job.chunk})
+                about = {"batch_id": leased.job.batch, "chunk": leased.job.chunk}
+                logger.warning("a lease was lost: this process stood still, or clocks of workers differ", extra=about)
                 leased.lose()
 
 

@@ -309,6 +309,7 @@ async def test_a_connection_that_ends_in_a_transaction(postgres_url: str) -> Non
         ("57P03", StoreUnavailable, "starting, stopping"),
         ("57014", StoreUnavailable, "too long"),
         ("08006", StoreUnavailable, "cannot be reached"),
+        ("55000", StoreUnavailable, "cannot be reached"),
         ("28P01", StoreUnavailable, "refused the login"),
         ("25006", StoreUnavailable, "primary"),
         ("40P01", StoreUnavailable, "try again"),

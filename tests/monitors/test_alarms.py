@@ -7,8 +7,9 @@ from datetime import timedelta
 import numpy as np
 
 from saiten_server.monitors.service import MonitorService
+from saiten_server.monitors.sinks.values import SentAlarm
 from saiten_server.monitors.store.sums import Counted, add_sums, slot_of
-from saiten_server.monitors.values import Alarm, MeasureState, MonitorChange
+from saiten_server.monitors.values import Alarm, AlarmOptions, MeasureState, MonitorChange
 from saiten_server.platform.sql import engine as db
 from tests.support.batches import START
 from tests.support.live import PROJECT, MonitorBench, make_live
@@ -40,6 +41,15 @@ async def close_one(bench: MonitorBench, name: str, rating: float, *, faulty: in
 async def look(service: MonitorService, monitor_id: str) -> tuple[dict[str, MeasureState], list[Alarm]]:
     states, alarms = await service.alarms(PROJECT, monitor_id, before=None, limit=10)
     return {one.measure: one for one in states}, [*alarms]
+
+
+async def take_alarms(bench: MonitorBench, *, settle: bool = False) -> list[str]:
+    """What is to be told of alarms now; with `settle` the webhook takes it."""
+    (waiting,) = await bench.outbox.backlog(bench.clock())
+    taken = await bench.outbox.take(waiting.place, bench.clock(), 9)
+    for one in taken if settle else ():
+        await bench.outbox.settle(one)
+    return [one.body.event for one in taken if isinstance(one.body, SentAlarm)]
 
 
 async def test_an_alarm_is_raised_explained_and_resolved(bench: MonitorBench) -> None:
@@ -97,6 +107,39 @@ async def test_another_rubric_begins_another_reference(quick: MonitorBench) -> N
     assert (await look(quick.service, monitor.id))[0] == {}
     found = await quick.service.find(PROJECT, monitor.id)
     assert (found.epoch, found.reference_from) == (2, None)
+
+
+async def test_another_reference_ends_the_alarms_that_are_on_and_says_so(bench: MonitorBench) -> None:
+    hook = {"kind": "webhook", "url": "http://hooks.example/a"}
+    monitor = await bench.make(alarm=OPTIONS, send_to=[hook])
+    await close_one(bench, "first", 7.0)
+    await add_days(bench, monitor.id, 0, 7, 7.0)
+    await add_days(bench, monitor.id, 7, 3, 5.0)
+    bench.clock.move(86_400 * 9)
+    await close_one(bench, "worst", 1.0)
+    states, (alarm,) = await look(bench.service, monitor.id)
+    assert (states["overall"].state, alarm.resolved_at) == ("alarm", None)
+    bench.clock.move(1)
+    changed = AlarmOptions.model_validate({**OPTIONS, "alpha": 0.01})
+    await bench.service.change(PROJECT, monitor.id, MonitorChange(alarm=changed))
+    states, (alarm,) = await look(bench.service, monitor.id)
+    assert (states, alarm.resolved_at) == ({}, bench.clock())
+    assert await take_alarms(bench) == ["raised"]
+    # Another process does not tell that it is over while this one tells that it was raised.
+    assert await take_alarms(bench) == []
+    bench.clock.move(61)
+    assert await take_alarms(bench, settle=True) == ["raised"]
+    assert await take_alarms(bench, settle=True) == ["resolved"]
+
+
+async def test_no_alarm_is_told_of_once_the_last_monitor_is_gone(quick: MonitorBench) -> None:
+    registry = quick.work.instruments.telemetry.registry
+    monitor = await quick.make(alarm=OPTIONS)
+    await quick.work.do_round()
+    assert registry.get_sample_value("saiten_monitor_alarms", {"monitor": monitor.id}) == 0
+    await quick.service.remove(PROJECT, monitor.id)
+    await quick.work.do_round()
+    assert registry.get_sample_value("saiten_monitor_alarms", {"monitor": monitor.id}) is None
 
 
 async def test_without_alarms_nothing_is_looked_at(quick: MonitorBench) -> None:

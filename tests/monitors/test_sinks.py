@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Any, Literal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
+import certifi
 import httpx
 import pytest
 
@@ -160,6 +164,86 @@ async def test_a_wrong_key_waits_for_the_operator(quick: MonitorBench) -> None:
     await score_some(quick, "a")
     await send(quick, Receiver(lambda _: httpx.Response(401)))
     assert (await state(quick, monitor.id)).waiting == 1
+
+
+async def test_a_monitor_is_removed_while_its_sinks_are_sent_to(bench: MonitorBench) -> None:
+    for _ in range(4):
+        monitor = await bench.make(send_to=[SINK])
+        await score_some(bench, *"abcdefgh")
+        (waiting,) = await bench.outbox.backlog(bench.clock())
+        taken = await bench.outbox.take(waiting.place, bench.clock(), SENT_AT_ONCE)
+        assert len(taken) == SENT_AT_ONCE
+        ends = [
+            bench.outbox.put_off(one, bench.clock(), "timeout") if number % 2 else bench.outbox.settle(one)
+            for number, one in enumerate(taken)
+        ]
+        await asyncio.gather(bench.service.remove(PROJECT, monitor.id), *ends)
+        # Nor is anything noted of one that is gone.
+        assert await bench.outbox.put_off(taken[0], bench.clock(), "timeout") is False
+        await bench.outbox.settle(taken[0])
+
+
+async def test_the_log_names_the_sink_that_does_not_take_it_once_a_try(
+    quick: MonitorBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = await quick.make(send_to=[SINK])
+    await score_some(quick, "a", "b")
+    await send(quick, Receiver(lambda _: httpx.Response(401)))
+    quick.clock.move(6)
+    await send(quick, Receiver(lambda _: httpx.Response(400)))
+    told = [vars(record) for record in caplog.records if record.name == "saiten.monitors"]
+    assert [one["code"] for one in told] == ["status-401", "status-400", "status-400"]
+    assert {(one["target"], one["kind"], one["levelname"]) for one in told} == {(monitor.id, "phoenix", "WARNING")}
+
+
+async def test_an_untrusted_certificate_is_named(quick: MonitorBench) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no") from ssl.SSLCertVerificationError()
+
+    monitor = await quick.make(send_to=[SINK])
+    await score_some(quick, "a")
+    await send(quick, Receiver(refuse))
+    assert (await state(quick, monitor.id)).last_error == "certificate"
+
+
+def test_certificates_are_those_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = "-----END CERTIFICATE-----\n"
+    own = tmp_path / "ca.pem"
+    own.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end, encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(own))
+    context = cast(Any, open_client())._transport._pool._ssl_context
+    assert len(context.get_ca_certs()) == 1
+
+
+async def test_a_proxy_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", "sink.example")
+    client = cast(Any, open_client())
+    direct = client._transport_for_url(httpx.URL("https://sink.example/"))
+    assert direct is client._transport
+    assert client._transport_for_url(httpx.URL("https://hooks.example/")) is not direct
+
+
+async def test_the_age_of_what_waits_is_told(quick: MonitorBench) -> None:
+    await quick.make(send_to=[SINK, HOOK])
+    await score_some(quick, "a")
+    quick.clock.move(60)
+    await score_some(quick, "b")
+    told: list[tuple[int, float]] = []
+    telemetry = SimpleNamespace(outbox=lambda *figures: told.append(figures), sent=lambda *_: None)
+
+    async def stop(_: float) -> None:
+        raise asyncio.CancelledError
+
+    sender = replace(
+        make_sender(quick),
+        telemetry=cast(Any, telemetry),
+        open_client=lambda: httpx.AsyncClient(transport=httpx.MockTransport(Receiver())),
+        sleep=stop,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await sender.run()
+    assert told == [(2, 60.0)]
 
 
 async def test_a_redirect_is_not_followed(quick: MonitorBench) -> None:

@@ -10,8 +10,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
+from saiten.core.messages import Message
 from saiten_server.core.batch import BatchFilter
 from saiten_server.core.errors import InvalidRequest, NotFound, PriceUnknown, UnknownRubric
+from saiten_server.core.rubric import Rubric
 from saiten_server.erasure.store import TextStore
 from saiten_server.monitors import work
 from saiten_server.monitors.sampling import find_draw
@@ -126,6 +128,47 @@ async def test_only_what_the_filter_takes_is_seen(quick: MonitorBench) -> None:
     assert [one.conversation for one in await results(quick, monitor.id)] == ["a"]
     # All are done with: nobody else waits for them.
     assert len(quick.live.finished) == 5
+
+
+async def test_a_worker_without_the_rubric_leaves_the_conversation_to_others(
+    quick: MonitorBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacking = await quick.make(rubric="ko-conversation")
+    monitor = await quick.make()
+    known = quick.work.instruments.rubrics.get
+
+    def get(name: str) -> Rubric:
+        if name.startswith("ko"):
+            raise UnknownRubric(Message("verbatim", text=name))
+        return known(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(quick.work.instruments.rubrics), "get", lambda _, name: get(name))
+        quick.live.close(make_live("a"))
+        await quick.work.do_round()
+        assert quick.live.finished == []
+        assert [vars(one)["target"] for one in caplog.records if one.name == "saiten.monitors"] == [lacking.id]
+    # Another worker has it; what was entered elsewhere already stays as it is.
+    await quick.work.do_round()
+    assert quick.live.finished == ["a"]
+    assert [len(await results(quick, each.id)) for each in (lacking, monitor)] == [1, 1]
+    ((_, window),) = await quick.service.windows(PROJECT, monitor.id, before=None, limit=9)
+    assert window.conversations == 1
+
+
+async def test_a_rubric_that_is_gone_is_not_waited_for_for_ever(
+    quick: MonitorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await quick.make()
+    quick.live.close(make_live("a"))
+    quick.clock.move(3601)
+
+    def get(_: object, name: str) -> Rubric:
+        raise UnknownRubric(Message("verbatim", text=name))
+
+    monkeypatch.setattr(type(quick.work.instruments.rubrics), "get", get)
+    await quick.work.do_round()
+    assert quick.live.finished == ["a"]
 
 
 async def test_the_sample_is_drawn_by_the_conversations_name_alone(quick: MonitorBench) -> None:

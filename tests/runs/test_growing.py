@@ -8,7 +8,7 @@ from saiten_server.core.batch import BatchConversation, BatchOptions
 from saiten_server.platform.sql.engine import change
 from saiten_server.runs.store.batches import BatchStore
 from saiten_server.runs.store.growing import GrowingBatch, begin_growing, grow, seal
-from tests.support.batches import LEASE, START, finish_all
+from tests.support.batches import LEASE, START, HandClock, finish_all
 from tests.support.conversations import make_turns
 
 NEW = GrowingBatch("ba_1", "team", BatchOptions(name="live", rubric="ja-conversation"), "0" * 64, 0.01)
@@ -79,3 +79,16 @@ async def test_nothing_joins_a_batch_that_is_gone(engine: AsyncEngine) -> None:
     assert await add(engine, "b") is None
     await close(engine)
     assert await store.find("team", "ba_1") is None
+
+
+async def test_one_that_is_open_is_counted_in_the_backlog_and_is_not_old(engine: AsyncEngine) -> None:
+    await begin(engine, "a", "b")
+    clock = HandClock()
+    clock.move(86_400)
+    store = BatchStore(engine, clock=clock)
+    assert await store.backlog() == (2, 0.0)
+    assert await score_next(store) == 1
+    assert await store.backlog() == (0, 0.0)
+    await add(engine, "c")
+    await close(engine)
+    assert await store.backlog() == (1, 86_400.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -74,8 +75,10 @@ class Sender:
             async with asyncio.TaskGroup() as group:
                 while True:
                     with surviving(logger, "sinks"):
-                        waiting = await self.outbox.backlog(self.now())
-                        self.telemetry.outbox(sum(one.count for one in waiting))
+                        now = self.now()
+                        waiting = await self.outbox.backlog(now)
+                        oldest = min((one.since for one in waiting), default=now)
+                        self.telemetry.outbox(sum(one.count for one in waiting), (now - oldest).total_seconds())
                         if waiting:
                             client = client or self.open_client()
                             self.begin_turns(client, group, waiting)
@@ -115,10 +118,17 @@ class Sender:
             refused = await self._deliver(client, one)
         except Unanswered as error:
             self.telemetry.sent(one.sink.kind, "unanswered")
-            await self.outbox.put_off(one, self.now(), error.code, error.pause)
+            if await self.outbox.put_off(one, self.now(), error.code, error.pause):
+                self._warn("a sink does not take what it is sent; it is tried again", one, error.code)
         else:
             self.telemetry.sent(one.sink.kind, "refused" if refused else "sent")
             await self.outbox.settle(one, error=refused)
+            if refused:
+                self._warn("a sink refused what it was sent, which is given up", one, refused)
+
+    @staticmethod
+    def _warn(message: str, one: WaitingItem, code: str) -> None:
+        logger.warning(message, extra={"target": one.monitor_id, "kind": one.sink.kind, "code": code})
 
     async def _deliver(self, client: httpx.AsyncClient, one: WaitingItem) -> str | None:
         """None where the sink took it, else the status by which it refused it for good. Raises Unanswered."""
@@ -166,8 +176,13 @@ async def send_request(
         return response
 
 
-def name_failure(error: Exception) -> str:
+def name_failure(error: BaseException) -> str:
     """A code for what went wrong, which quotes nothing."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return "certificate"
+    if cause is not None and name_failure(cause) == "certificate":
+        return "certificate"
     return "timeout" if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__ else "unreachable"
 
 
@@ -179,9 +194,10 @@ def read_pause(header: str | None) -> timedelta | None:
 
 
 def open_client() -> httpx.AsyncClient:
-    """A client that follows no redirects, which could lead to a service that the operator has not listed."""
+    """A client that follows no redirects, which could lead to a service that the operator has not listed. Proxies and
+    certificates are those of the environment, as for the judge: HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE."""
     import httpx
 
     # A sink must not wait for a connection because others hold them: what is sent at once is bounded by turns.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=SENT_AT_ONCE)
-    return httpx.AsyncClient(follow_redirects=False, timeout=SEND_SECONDS, trust_env=False, limits=limits)
+    return httpx.AsyncClient(follow_redirects=False, timeout=SEND_SECONDS, limits=limits)

@@ -36,11 +36,12 @@ SinkPlace = tuple[str, str]
 
 @dataclass(frozen=True)
 class Backlog:
-    """How much waits for one sink; `due`: whether some of it may be sent now. `service` is where to, None where the
-    monitor sends there no longer, or nothing is due."""
+    """How much waits for one sink, and since when; `due`: whether some of it may be sent now. `service` is where to,
+    None where the monitor sends there no longer, or nothing is due."""
 
     place: SinkPlace
     count: int
+    since: datetime
     due: bool
     service: str | None
 
@@ -81,6 +82,13 @@ async def post(connection: AsyncConnection, stored: StoredMonitor, outgoing: Seq
             await note_sent(connection, stored.monitor.id, key, dropped=count - BACKLOG, error="backlog-full")
 
 
+async def hold(connection: AsyncConnection, monitor_id: str) -> bool:
+    """Whether there is the monitor, which stays until the transaction ends. A removal locks it before all that is
+    its, so everything else that writes there does too: in another order each would wait for the other."""
+    query = select(monitors.c.id).where(monitors.c.id == monitor_id).with_for_update(read=True, key_share=True)
+    return (await connection.execute(query)).one_or_none() is not None
+
+
 async def note_sent(
     connection: AsyncConnection,
     monitor_id: str,
@@ -109,7 +117,14 @@ class OutboxStore:
     async def backlog(self, now: datetime) -> list[Backlog]:
         """What waits, by sink."""
         query = (
-            select(outbox.monitor_id, outbox.sink, func.count(), func.min(outbox.due_at), sinks.closed_until)
+            select(
+                outbox.monitor_id,
+                outbox.sink,
+                func.count(),
+                func.min(outbox.due_at),
+                func.min(outbox.created_at),
+                sinks.closed_until,
+            )
             .outerjoin(monitor_sinks, (sinks.monitor_id == outbox.monitor_id) & (sinks.sink == outbox.sink))
             .group_by(outbox.monitor_id, outbox.sink, sinks.closed_until)
         )
@@ -122,32 +137,37 @@ class OutboxStore:
         for row, is_due in zip(rows, due, strict=True):
             sink = find_sink(options[row.monitor_id], row.sink) if is_due and row.monitor_id in options else None
             service = None if sink is None else origin_of(sink.url)
-            found.append(Backlog((row.monitor_id, row.sink), int(row[2]), is_due, service))
+            found.append(Backlog((row.monitor_id, row.sink), int(row[2]), row[4], is_due, service))
         return found
 
     async def take(self, place: SinkPlace, now: datetime, limit: int) -> list[WaitingItem]:
         """What is due at one sink, the oldest first, which is left to the caller for `SENDING`; nothing while the sink
-        pauses, and a single piece where it failed the last time, to see whether it answers again."""
+        pauses, and a single piece where it failed the last time, to see whether it answers again. Alarms are taken one
+        by one in their order: who hears that one is over before it was raised believes that it is on."""
         this = (sinks.monitor_id == place[0]) & (sinks.sink == place[1])
+        mine = (outbox.monitor_id == place[0], outbox.sink == place[1])
         async with db.change(self._engine) as connection:
             state = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one_or_none()
             if state is not None and state.closed_until is not None and state.closed_until > now:
                 return []
-            query = (
-                select(outbox.id, outbox.body, monitors.c.options)
-                .join(monitors, monitors.c.id == outbox.monitor_id)
-                .where(outbox.monitor_id == place[0], outbox.sink == place[1], outbox.due_at <= now)
-                .order_by(outbox.due_at, outbox.id)
-                .limit(1 if state is not None and state.failures else limit)
-                .with_for_update(skip_locked=True, of=monitor_outbox)
-            )
-            rows = (await connection.execute(query)).all()
-            if not rows:
-                return []
-            sink = find_sink(rows[0].options, place[1])
+            named = select(monitors.c.options).where(monitors.c.id == place[0])
+            options = (await connection.execute(named)).scalar_one_or_none()
+            sink = None if options is None else find_sink(options, place[1])
             if sink is None:  # the monitor sends there no longer
-                orphans = delete(monitor_outbox).where(outbox.monitor_id == place[0], outbox.sink == place[1])
-                await connection.execute(orphans)
+                await connection.execute(delete(monitor_outbox).where(*mine))
+                return []
+            query = select(outbox.id, outbox.body, outbox.due_at).where(*mine)
+            if sink.kind == "webhook":
+                query = query.order_by(outbox.created_at, outbox.id).limit(1).with_for_update()
+            else:
+                query = (
+                    query.where(outbox.due_at <= now)
+                    .order_by(outbox.due_at, outbox.id)
+                    .limit(1 if state is not None and state.failures else limit)
+                    .with_for_update(skip_locked=True)
+                )
+            rows = (await connection.execute(query)).all()
+            if not rows or rows[0].due_at > now:  # another process sends it
                 return []
             taken = update(monitor_outbox).where(outbox.id.in_([row.id for row in rows]))
             await connection.execute(taken.values(due_at=now + SENDING))
@@ -156,6 +176,8 @@ class OutboxStore:
     async def settle(self, one: WaitingItem, *, error: str | None = None) -> None:
         """It was sent, or is given up because of the error."""
         async with db.change(self._engine) as connection:
+            if not await hold(connection, one.monitor_id):
+                return
             gone = (await connection.execute(delete(monitor_outbox).where(outbox.id == one.id))).rowcount
             await note_sent(
                 connection,
@@ -168,10 +190,12 @@ class OutboxStore:
             this = update(monitor_sinks).where(sinks.monitor_id == one.monitor_id, sinks.sink == one.key)
             await connection.execute(this.values(failures=0, closed_until=None))
 
-    async def put_off(self, one: WaitingItem, now: datetime, error: str, pause: timedelta | None = None) -> None:
+    async def put_off(self, one: WaitingItem, now: datetime, error: str, pause: timedelta | None = None) -> bool:
         """The sink does not answer: it is left alone for longer each time, and what waits for it stays. What was sent
-        beside what failed first counts as the same time."""
+        beside what failed first counts as the same time; returns whether this was the first."""
         async with db.change(self._engine) as connection:
+            if not await hold(connection, one.monitor_id):
+                return False
             await note_sent(connection, one.monitor_id, one.key, error=error)
             this = (sinks.monitor_id == one.monitor_id) & (sinks.sink == one.key)
             failures, until = (await connection.execute(select(sinks.failures, sinks.closed_until).where(this))).one()
@@ -181,6 +205,7 @@ class OutboxStore:
             values = {"failures": failures + (not is_closed), "closed_until": closed}
             await connection.execute(update(monitor_sinks).where(this).values(values))
             await connection.execute(update(monitor_outbox).where(outbox.id == one.id).values(due_at=now))
+        return not is_closed
 
     async def states(self, stored: StoredMonitor) -> list[SinkState]:
         """What became of what each of the monitor's sinks was to get."""

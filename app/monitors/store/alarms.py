@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from saiten_server.core.conversation import FAULT_KINDS, FAULTY_TURNS, KIND
 from saiten_server.core.model import digest
 from saiten_server.monitors.store import tables as t
-from saiten_server.monitors.store.monitors import begin_of
+from saiten_server.monitors.store.monitors import AspectNames, begin_of, resolve_alarms
 from saiten_server.monitors.store.sums import SLOTS, SUM_COLUMNS, read_days, read_reference
 from saiten_server.monitors.values import (
     FINDING_MEASURES,
@@ -51,7 +51,7 @@ class Scales:
     """The lowest and highest level of each aspect of the rubric, and what it is called, by language."""
 
     aspects: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    names: AspectNames = field(default_factory=dict)
 
 
 def list_measures(scales: Scales, chosen: Sequence[str] | None) -> dict[str, float]:
@@ -148,7 +148,7 @@ class AlarmReview:
         }
         changed = None
         if look.resolved and row["alarm_id"] is not None:
-            changed = await self._resolve(row["alarm_id"])
+            (changed,) = await resolve_alarms(self.connection, self.now, alarm.id == row["alarm_id"]) or (None,)
             row |= {"first_day": since, "raised_day": None, "raised_difference": None, "alarm_id": None}
         elif look.state == "alarm" and row["alarm_id"] is None and since is not None:
             changed = await self._raise(measure, look, since)
@@ -156,16 +156,6 @@ class AlarmReview:
             row |= {"alarm_id": changed.id, "raised_day": today, "raised_difference": look.difference}
         await self.connection.execute(insert_or_replace(self.connection, t.monitor_states), row)
         return changed
-
-    async def _resolve(self, alarm_id: str) -> Alarm | None:
-        this = alarm.id == alarm_id
-        text = (await self.connection.execute(select(alarm.alarm).where(this))).scalar_one_or_none()
-        if text is None:
-            return None
-        found = Alarm.model_validate_json(text).model_copy(update={"resolved_at": self.now})
-        changed = {"resolved_at": self.now, "alarm": found.model_dump_json()}
-        await self.connection.execute(update(t.monitor_alarms).where(this).values(changed))
-        return found
 
     async def _raise(self, measure: str, look: StreamLook, since: int) -> Alarm:
         scale = 100.0 if measure in RATES else 1.0

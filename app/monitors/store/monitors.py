@@ -15,6 +15,8 @@ from saiten.core.messages import Message
 from saiten_server.core.conversation import FAULTY_TURNS
 from saiten_server.core.errors import InvalidRequest
 from saiten_server.monitors.sampling import count_halvings
+from saiten_server.monitors.sinks.store import post
+from saiten_server.monitors.sinks.values import address_alarm
 from saiten_server.monitors.store import tables as t
 from saiten_server.monitors.values import (
     FINDING_MEASURES,
@@ -45,6 +47,9 @@ own, seen, window, alarm, state = (
     t.monitor_alarms.c,
     t.monitor_states.c,
 )
+
+AspectNames = Mapping[str, Mapping[str, str]]
+"""What a rubric calls each of its aspects, by language."""
 
 Place = tuple[datetime, str]
 """When something was, and its id: what a page of a list begins after."""
@@ -100,11 +105,16 @@ class MonitorStore:
         return [read_monitor(row, *figures.get(row.id, (0, 0.0))) for row in rows]
 
     async def change(
-        self, project: str, monitor_id: str, merge: Callable[[MonitorOptions], MonitorOptions], now: datetime
+        self,
+        project: str,
+        monitor_id: str,
+        merge: Callable[[MonitorOptions], MonitorOptions],
+        name_aspects: Callable[[MonitorOptions], AspectNames],
+        now: datetime,
     ) -> bool:
         """Gives it the options that `merge` makes of those that it has, as a new version; what `merge` raises leaves
-        it as it is. Where results are made otherwise from now on, there is another
-        reference, and the alarms that are on end without being resolved."""
+        it as it is. Where results are made otherwise from now on, there is another reference, and the alarms that are
+        on are over: who was told that they began is told so, with what `name_aspects` calls the aspects."""
         mine = (equals(own.project, project), equals(own.id, monitor_id))
         async with db.change(self.engine) as connection:
             row = (await connection.execute(select(t.monitors).where(*mine).with_for_update())).one_or_none()
@@ -116,6 +126,7 @@ class MonitorStore:
             text = options.model_dump_json()
             changed: dict[str, Any] = {"version": row.version + 1, "updated_at": now, "options": text}
             if restarts:
+                await end_alarms(connection, read_monitor(row, 0, 0.0), name_aspects(before), now)
                 changed |= {"epoch": row.epoch + 1, "reference_from": None}
                 await connection.execute(delete(t.monitor_states).where(state.monitor_id == row.id))
                 await connection.execute(delete(t.monitor_sums).where(t.monitor_sums.c.monitor_id == row.id))
@@ -279,6 +290,23 @@ def read_monitor(row: Row[Any], waiting: int, spent_usd: float | None) -> Stored
         api_key=row.api_key,
         reference_from=row.reference_from,
     )
+
+
+async def resolve_alarms(connection: AsyncConnection, now: datetime, *which: ColumnElement[bool]) -> list[Alarm]:
+    """Ends these alarms; returns them."""
+    texts = (await connection.execute(select(alarm.alarm).where(*which))).scalars().all()
+    found = [Alarm.model_validate_json(text).model_copy(update={"resolved_at": now}) for text in texts]
+    for one in found:
+        changed = {"resolved_at": now, "alarm": one.model_dump_json()}
+        await connection.execute(update(t.monitor_alarms).where(alarm.id == one.id).values(changed))
+    return found
+
+
+async def end_alarms(connection: AsyncConnection, stored: StoredMonitor, names: AspectNames, now: datetime) -> None:
+    """Ends the alarms that are on, and has that sent."""
+    mine = (alarm.monitor_id == stored.monitor.id, alarm.resolved_at.is_(None))
+    for ended in await resolve_alarms(connection, now, *mine):
+        await post(connection, stored, address_alarm(stored.monitor, ended, names.get(ended.measure, {})), now)
 
 
 def read_result(row: Row[Any]) -> LiveResult:

@@ -52,6 +52,8 @@ POSTGRES = {
     "25006": Message("database-read-only"),
     "40": Message("database-transaction-lost"),
     "53": Message("database-resources"),
+    # What a database says that is closed for maintenance.
+    "55000": UNREACHABLE,
     "55P03": LOCKED,
     "57014": Message("database-statement-too-long"),
     "57P": Message("database-restarting"),

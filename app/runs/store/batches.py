@@ -405,11 +405,16 @@ class BatchStore:
 
     async def backlog(self) -> tuple[int, float]:
         """Candidates without a result in batches that are queued or running, and the age in seconds of the oldest such
-        batch, as `age_of_oldest` defines it."""
+        batch, as `age_of_oldest` defines it. One that grows is as old as its window, however little waits in it: it has
+        no age until it is sealed, which is when it has as many chunks left as it counts."""
         given, oldest = t.batches.c.mode == "provider-batch", func.min(t.batches.c.created_at)
-        query = select(func.sum(LEFT), oldest.filter(~given), oldest.filter(given)).where(
-            t.batches.c.status.in_(ACTIVE)
+        unfinished = (
+            select(func.count())
+            .where(chunk.batch_id == t.batches.c.id, chunk.state != "done", chunk.number >= 0)
+            .scalar_subquery()
         )
+        live = ~given & (t.batches.c.chunks_left <= unfinished)
+        query = select(func.sum(LEFT), oldest.filter(live), oldest.filter(given)).where(t.batches.c.status.in_(ACTIVE))
         async with db.read(self._engine) as connection:
             count, *created_at = (await connection.execute(query)).one()
         return int(count or 0), views.age_of_oldest(self._clock(), *created_at)

@@ -155,6 +155,9 @@ securityContext:
 {{- if .Values.translator.apiKeySecret.name }}
 {{ include "saiten.secretEnv" (dict "name" "DEEPL_API_KEY" "from" .Values.translator.apiKeySecret) }}
 {{- end }}
+{{- if .Values.monitors.sinksSecret.name }}
+{{ include "saiten.secretEnv" (dict "name" "SAITEN_SINKS" "from" .Values.monitors.sinksSecret) }}
+{{- end }}
 {{- if .Values.tracing.headersSecret.name }}
 {{ include "saiten.secretEnv" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "from" .Values.tracing.headersSecret) }}
 {{- end }}
