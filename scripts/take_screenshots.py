@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "dashboard"
-DESK, PHONE = (1280, 860), (390, 844)
+DESK = (1280, 860)
 BROWSERS = ("chromium", "chromium-headless-shell", "google-chrome")
 TALLEST = 1700
 """Pixels: what is further down tells no more of how a page looks."""
@@ -32,34 +32,33 @@ class Picture:
     name: str
     path: str
     locale: str = "en"
-    theme: Literal["light", "dark"] = "light"
-    size: tuple[int, int] = DESK
     part: str | None = None
     """A selector of what of the page is shown; all of it without one."""
 
 
 def list_pictures(runs: dict[str, str], rounds: str) -> Iterator[Picture]:
-    """Each page in English, and each language, dark and phone where they show most."""
+    """Each page in English, and those that matter most in the other languages too."""
     after, before = runs["ja-dialogue bot-a a-102"], runs["ja-dialogue bot-a a-101"]
-    korean = next(run for told, run in runs.items() if told.startswith("ko-comment"))
     compared = f"/explore?run={before}&run={after}"
+    comments = [runs[f"ko-comment bot-a {build}"] for build in ("a-101", "a-102")]
     chat = [runs[f"ko-dialogue bot-a {build}"] for build in ("a-101", "a-102")]
+    korean = f"/explore?run={comments[0]}&run={comments[1]}"
     yield Picture("runs", "/")
-    yield Picture("runs-ja-dark", "/", "ja", "dark")
-    yield Picture("runs-phone", "/", "ko", size=PHONE)
     yield Picture("run", f"/runs/{after}")
     yield Picture("items", f"/explore?run={after}")
-    yield Picture("item-ja", f"/runs/{after}/items/0", "ja")
-    yield Picture("item-ko", f"/runs/{korean}/items/0", "ko")
     yield Picture("explore", compared)
     yield Picture("case", compared, part=".cases > :first-child")
+    for locale, shown, beside in (("ja", after, compared), ("ko", comments[1], korean)):
+        yield Picture(f"runs-{locale}", "/", locale)
+        yield Picture(f"run-{locale}", f"/runs/{shown}", locale)
+        yield Picture(f"explore-{locale}", beside, locale)
+        yield Picture(f"try-{locale}", f"/try?example={locale}", locale)
     yield Picture("case-ja", compared, "ja", part=".cases > :first-child")
     yield Picture("case-ko", f"/explore?run={chat[0]}&run={chat[1]}", "ko", part=".cases > :first-child")
-    yield Picture("explore-ja-phone", compared, "ja", size=PHONE)
+    yield Picture("item-ja", f"/runs/{after}/items/0", "ja")
+    yield Picture("item-ko", f"/runs/{comments[1]}/items/0", "ko")
     yield Picture("aspects", "/explore/aspects?rubric=ja-dialogue")
-    yield Picture("aspects-ko-dark", "/explore/aspects?rubric=ja-dialogue", "ko", "dark")
     yield Picture("try", "/try?example=ja")
-    yield Picture("rate", "/rate")
     yield Picture("sheet", f"{rounds}/sheet?rater=Aiko", "ja")
 
 
@@ -102,11 +101,10 @@ def open_round(url: str, run: str) -> str:
 
 def take(browser: Browser, url: str, picture: Picture) -> None:
     """Writes the picture's file."""
-    width, height = picture.size
+    width, height = DESK
     context = browser.new_context(
         base_url=url,
         locale=picture.locale,
-        color_scheme=picture.theme,
         viewport={"width": width, "height": height},
         timezone_id="Asia/Seoul" if picture.locale == "ko" else "Asia/Tokyo",
     )

@@ -60,6 +60,23 @@ COMPUTED = ".computing:not(#waiting *)"
 GLANCE = f"""() => [document.documentElement.lang, document.querySelectorAll("h1").length, !!document.querySelector("{COMPUTED}")]"""
 """One look into the page. What Playwright itself brings into each page to look into it takes longer than most pages."""
 
+MAGNIFIED = (320, 360, 800)
+"""Widths of windows whose text is larger, such as that of 1280 at 400 %."""
+
+RING = """() => {
+  const seen = document.activeElement, ring = getComputedStyle(seen);
+  const reach = parseFloat(ring.outlineWidth) + parseFloat(ring.outlineOffset), own = seen.getBoundingClientRect();
+  if (seen !== document.body && ring.outlineStyle === "none") return "no ring";
+  for (let above = seen.parentElement; above; above = above.parentElement) {
+    if (getComputedStyle(above).clipPath !== "none") return "unseen";
+    if (getComputedStyle(above).overflow === "visible") continue;
+    const edge = above.getBoundingClientRect();
+    if (own.top - reach < edge.top - 1 && own.bottom + reach > edge.bottom + 1) return "cut off";
+  }
+  return "";
+}"""
+"""What is wrong with the ring around what has the focus: who uses the keyboard alone sees nothing else of it."""
+
 LOOKS: tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...] = (("light", DESK), ("dark", PHONE))
 
 
@@ -184,6 +201,11 @@ def look_at(seen: Visit, path: str, locale: str, examined: bool) -> list[str]:
             wrong.append(f"is {wider} px wider than a window of {width}")
         if examined:
             wrong += find_barriers(page)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    for width in MAGNIFIED:
+        page.set_viewport_size({"width": width, "height": PHONE[1]})
+        if (wider := seen.overflow()) > 0:
+            wrong.append(f"is {wider} px wider than a window of {width} with everything open")
     wrong += [told for told in seen.complaints if not (status == 404 and "404" in told)]
     seen.complaints.clear()
     return wrong
@@ -198,6 +220,30 @@ def test_pages_can_be_read_without_script(site: Pages, browser: Browser):
             assert seen.page.locator("main").inner_text().strip(), name
             if name == "run-kinds":  # of all conversations, and of two builds
                 assert seen.page.locator("#findings th[aria-sort=ascending]").count() == 3
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_the_ring_around_the_focus_is_seen(site: Pages, browser: Browser, size: tuple[int, int]):
+    wrong: dict[str, str] = {}
+    with visit(browser, site.url, size=size) as seen:
+        for path in (path_of(site, "run"), "/leaderboard?name=nightly", path_of(site, "explore-talks")):
+            page = seen.goto(path)
+            for _ in range(30):
+                page.keyboard.press("Tab")
+                if found := page.evaluate(RING):
+                    wrong[page.evaluate("document.activeElement.outerHTML").partition(">")[0]] = found
+    assert wrong == {}
+
+
+def test_titles_tell_which_runs_are_seen(site: Pages, browser: Browser):
+    titles = {
+        "run": "nightly · bot-a · a-102 · Saiten",
+        "items": "nightly · bot-a · a-102 · Explore · Saiten",
+        "explore": "nightly · bot-a · a-101 – nightly · bot-a · a-102 · Explore · Saiten",
+        "trend-talks": "Trend across builds · talks · Saiten",
+    }
+    with visit(browser, site.url) as seen:
+        assert {name: seen.goto(path_of(site, name)).title() for name in titles} == titles
 
 
 def test_texts_have_their_own_language(site: Pages, browser: Browser):

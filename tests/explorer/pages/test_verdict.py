@@ -223,7 +223,7 @@ async def test_what_people_say_stands_beside_what_the_judge_says(client):
         assert kept in section
         assert "0 / 0" in section
         unrated = [row.text for row in page.all("tr") if "0 / 0" in row.text]
-        assert all("– No figure: about" in row or "– 値なし：" in row for row in unrated), unrated
+        assert all("– No figure: about" in row or "– 値なし:" in row for row in unrated), unrated
     page = await compare(client, before, after, "&figures=corrected")
     drawn = [chart for chart in page.all("svg") if "Coherence" in chart.text]
     assert [chart.text.count("–") for chart in drawn] == [5]  # only overall has a difference by people

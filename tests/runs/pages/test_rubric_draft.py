@@ -80,6 +80,14 @@ async def test_every_fault_is_told_at_its_line(client):
     assert "This could not be scored" in other.text
 
 
+async def test_faults_are_told_in_the_language_of_the_page(client):
+    for language, told in (("ja", "必須の項目がありません"), ("ko", "필수 항목이 없습니다")):
+        client.headers["Accept-Language"] = language
+        page = await send(client, "x: 1", PASTED)
+        assert told in page.text, language
+        assert "is missing" not in page.text
+
+
 async def test_only_who_may_write_tries_a_draft(client, tmp_path: Path):
     (reader,) = await make_keys(tmp_path, ("default", "read"))
     client.headers.update(reader)
