@@ -11,7 +11,7 @@ import arro3.io
 import pytest
 from arro3.core import DataType
 
-from saiten.core.spreadsheet import defuse
+from saiten.core.spreadsheet import defuse, restore
 from saiten.core.strict_json import parse_strict_json
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
 from saiten_server.core.dialogue import Utterance
@@ -249,9 +249,14 @@ def test_what_is_not_seen_hides_no_formula(before: str, start: str) -> None:
     assert defuse(before + start) == f"'{before}{start}"
 
 
-@pytest.mark.parametrize("text", ["", " 甲=1", "a=1", "1-2", "甲", "'=1"])
+@pytest.mark.parametrize("text", ["", " 甲=1", "a=1", "1-2", "甲", "'t was", "'"])
 def test_other_texts_stay(text):
-    assert defuse(text) == text
+    assert defuse(text) == restore(text) == text
+
+
+@pytest.mark.parametrize("text", ["=1", "'=1", "''=1", "' -1", "'\t", "'", "'a"])
+def test_every_text_is_restored(text):
+    assert restore(defuse(text)) == text
 
 
 async def test_numbers_stay_numbers_and_texts_are_quoted():

@@ -25,8 +25,7 @@ from saiten.core.formats.errors import UnreadableInput
 from saiten.core.language import mark, say, tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import clip, escape_controls, printable
-from saiten.core.spreadsheet import FORMULA as UNDEFUSED
-from saiten.core.spreadsheet import write_rows
+from saiten.core.spreadsheet import is_formula, restore, write_rows
 from saiten.core.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
 TARGET = ("item", "evaluation", "batch", "candidate", "system")
@@ -288,7 +287,8 @@ def read_row(row: list[str], columns: list[str]) -> RatingRow | Unread:
     try:
         for name, cell in zip(columns, row, strict=True):
             if name in RATING_COLUMNS:
-                text = restore(cell) if name == "comment" or is_marked(cell) else cell.strip()
+                plain = restore(cell, is_delicate)
+                text = cell.strip() if plain == cell and name != "comment" else plain
                 record |= {name: CELL_READERS.get(name, str)(text)} if text else {}
             elif cell.strip():
                 record["ratings"][name] = number_of(cell.strip(), name)
@@ -329,31 +329,14 @@ def write_csv(ratings: Sequence[RatingRow]) -> Iterator[str]:
     aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
     yield write_rows([[*RATING_COLUMNS, *aspects]]).decode()
     for rating in ratings:
-        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in RATING_COLUMNS[:-1]]
+        texts = [rating.get(name) for name in RATING_COLUMNS[:-1]]
         texts.append("true" if rating.get(SIMULATED) else None)
-        yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]]).decode()
-
-
-def disarm(text: str) -> str:
-    """The text, after an apostrophe where a spreadsheet would take it for a formula, or white space at its ends for
-    nothing; and where it looks as if it had such an apostrophe already, so that `restore` gives every text back as it
-    was."""
-    return f"'{text}" if is_delicate(text.lstrip("'")) else text
+        yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]], is_delicate).decode()
 
 
 def is_delicate(text: str) -> bool:
     """Whether a table may change the text: a formula, or one with white space at its ends."""
-    return text != text.strip() or UNDEFUSED.match(text) is not None
-
-
-def is_marked(cell: str) -> bool:
-    """Whether the cell begins with the apostrophe of `disarm`."""
-    return cell.startswith("'") and is_delicate(cell.lstrip("'"))
-
-
-def restore(cell: str) -> str:
-    """The text of a cell that may have been disarmed."""
-    return cell[1:] if is_marked(cell) else cell
+    return text != text.strip() or is_formula(text)
 
 
 RATER = click.option("--rater", metavar="NAME", help="The rater.")
