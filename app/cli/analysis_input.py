@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from saiten.commands.files import InvalidItems, guess, name_file, refuse_foreign, shorten_faults, split
+from saiten.commands.files import InvalidItems, guess, name_file, shorten_faults, split
+from saiten.commands.rating_tables import RatingTable, open_rating_table
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.reading import open_input
 from saiten.core.language import tell
 from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError
@@ -35,20 +38,29 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     name = name_file(path)
     reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
     opening: list[bytes] = []
+    table: RatingTable | None = None
     try:
-        with opened(path, name) as file:
+        with open_input(path) as (file, _):
+            table = open_rating_table(file, name)
+            if table is not None:
+                return read_form(table.lines(), table.form, reader)
+            file.seek(0)
             opening = read_beginning(file)
-            refuse_foreign(opening, name)
             opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
             with without_collection():
                 return read_form(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
-        places = [f"{name}: {say(at_place(error.noun, number, what))}" for number, what in error.faults]
+        places = [
+            f"{table.place(number)}: {say(what)}" if table else f"{name}: {say(at_place(error.noun, number, what))}"
+            for number, what in error.faults
+        ]
         further = map(printable, hints(error, request, rubrics, opening))
         shown = shorten_faults(places, error.total, given_up=error.stopped)
         raise InvalidItems("\n".join([shown, *further])) from None
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {say(error.message)}") from None
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
 
 
 def read_form(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:

@@ -277,7 +277,7 @@ async def test_a_reply_larger_than_any_verdict_is_not_read_and_is_no_outage(faul
         judgement = await bench.rate()
         assert len(bench.fake.requests) == 2
         assert ratings_of(judgement)["overall"] == (None,)
-        assert "larger than any verdict" in str(judgement.verdicts["overall"].samples[0].detail)
+        assert "larger than any verdict" in str(judgement.verdicts["overall"].samples[0])
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ async def test_token_probabilities_may_take_more():
         assert (await bench.rate(expected=True)).verdicts["overall"].expected is not None
         bench.fake.default = padded(bound_reply(2048) + 1)
         (unrated,) = (await bench.rate(None, make_dialogue("別の応答"), expected=True)).verdicts["overall"].samples
-        assert "larger than any verdict" in str(unrated.detail)
+        assert "larger than any verdict" in str(unrated)
 
 
 @pytest.mark.parametrize(("encoding", "encode"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
