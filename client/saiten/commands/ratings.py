@@ -416,7 +416,7 @@ async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
         try:
             with explaining(read, start):
                 answer = await client.post_ratings(piece)
-        except (SaitenError, InvalidItems):
+        except (SaitenError, InvalidItems, asyncio.CancelledError):
             tell_kept(start, len(read.ratings))
             raise
         counts = [answer.get(name) for name in RatingsKept._fields]
