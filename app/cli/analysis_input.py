@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -50,10 +48,7 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
             with without_collection():
                 return read_form(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
-        places = [
-            f"{table.place(number)}: {say(what)}" if table else f"{name}: {say(at_place(error.noun, number, what))}"
-            for number, what in error.faults
-        ]
+        places = place_faults(error, name, table)
         further = map(printable, hints(error, request, rubrics, opening))
         shown = shorten_faults(places, error.total, given_up=error.stopped)
         raise InvalidItems("\n".join([shown, *further])) from None
@@ -61,6 +56,14 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
         raise InvalidItems(f"{name}: {say(error.message)}") from None
     except UnreadableInput as error:
         raise InvalidItems(error.detail) from None
+
+
+def place_faults(error: InvalidLines, name: str, table: RatingTable | None) -> list[str]:
+    """The faults with their places in the file, or in the table that was read instead."""
+    return [
+        f"{table.place(number)}: {say(what)}" if table else f"{name}: {say(at_place(error.noun, number, what))}"
+        for number, what in error.faults
+    ]
 
 
 def read_form(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
@@ -105,21 +108,6 @@ def read_items(
     if not items:
         raise InvalidItems(tell("{name}: no items; expected a JSON array or one JSON object a line", name=name))
     return items
-
-
-@contextmanager
-def opened(path: str, name: str) -> Iterator[IO[bytes]]:
-    """The file to read from; raises InvalidItems where it cannot be read."""
-    if path == "-" and sys.stdin is None:
-        raise InvalidItems(tell("standard input is closed; name a file, or give the ratings with `<`"))
-    try:
-        if path == "-":
-            yield sys.stdin.buffer
-            return
-        with open(path, "rb") as file:
-            yield file
-    except OSError as error:
-        raise InvalidItems(f"{name}: {tell(error.strerror or '')}") from None
 
 
 def read_beginning(file: IO[bytes]) -> list[bytes]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from saiten.commands.files import InvalidItems
-from saiten_server.cli.analysis_input import opened, read_beginning
+from saiten_server.cli.analysis_input import read_beginning
+from saiten_server.cli.analyze_files import rank_file
+from saiten_server.preferences.rankings.values import RankingRequest
 from tests.support.analyzing import AGREED, analyze, ndjson, refused
 from tests.support.command import saiten
 
@@ -138,8 +140,8 @@ def test_usage(arguments: list[str]) -> None:
 
 def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InvalidItems, match="standard input is closed"), opened("-", "standard input"):
-        pass
+    with pytest.raises(InvalidItems, match="standard input is closed"):
+        rank_file("-", None, RankingRequest())
 
 
 def test_blank_lines_before_the_first_are_kept_for_counting() -> None:

@@ -23,7 +23,7 @@ NO_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"\xd0\xcf\x11\xe0", b"BZh", b"\xfd7zXZ",
 """The first bytes of files that are no text, or none that can be read as it is."""
 
 SEPARATORS = "\t;|"
-TARGETS = {"item", "evaluation"}
+TARGETS = {"item", "evaluation", "winner"}
 
 
 class RatingTable:
