@@ -208,6 +208,7 @@ FORMS = {
     "table in Shift_JIS": table().encode("cp932"),
     "table as a spreadsheet's text": table(separator="\t", end="\r\n").encode("utf-16"),
     "table with semicolons": table(separator=";").encode(),
+    "table with its separator named": f"sep=;\r\n{table(separator=';')}".encode("utf-8-sig"),
     "compressed lines": gzip.compress(ndjson(AGREED)),
     "workbook": make_workbook([row.split(",") for row in table().splitlines()]),
 }

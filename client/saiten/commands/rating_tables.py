@@ -87,7 +87,8 @@ def open_rating_table(file: IO[bytes], name: str) -> RatingTable | None:
 
 
 def has_other_separator(text: str) -> bool:
-    """Whether the first line names the rated only if something else than commas divides it."""
-    lines = text.split("\n", 1)[0] if text.strip() else ""
-    cells = [{cell.strip().strip('"') for cell in lines.split(mark)} for mark in f",{SEPARATORS}"]
-    return not cells[0] & TARGETS and any(found & TARGETS for found in cells[1:])
+    """Whether something else than commas divides the first line, which names what was rated; or whether a line before
+    it, as Excel knows it, says what does."""
+    first = text.partition("\n")[0].strip("\ufeff\r")
+    by_commas, *others = ({cell.strip().strip('"') for cell in first.split(mark)} for mark in f",{SEPARATORS}")
+    return first.startswith("sep=") or (not by_commas & TARGETS and any(cells & TARGETS for cells in others))
