@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from saiten.commands.files import InvalidItems, guess, name_file, refuse_foreign, shorten_faults, split
+from saiten.commands.files import InvalidItems, guess, name_file, shorten_faults, split
+from saiten.commands.rating_tables import RatingTable, open_rating_table
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.reading import open_input
 from saiten.core.language import tell
 from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError
@@ -35,20 +36,34 @@ def read_observations(path: str, form: str | None, request: AnalysisRequest, rub
     name = name_file(path)
     reader = make_reader(request, rubrics, bounds=FILE_BOUNDS)
     opening: list[bytes] = []
+    table: RatingTable | None = None
     try:
-        with opened(path, name) as file:
+        with open_input(path) as (file, _):
+            table = open_rating_table(file, name)
+            if table is not None:
+                return read_form(table.lines(), table.form, reader)
+            file.seek(0)
             opening = read_beginning(file)
-            refuse_foreign(opening, name)
             opening[:1] = [line.removeprefix(MARK) for line in opening[:1]]
             with without_collection():
                 return read_form(chain(opening, file), form or guess(path, opening[-1] if opening else b""), reader)
     except InvalidLines as error:
-        places = [f"{name}: {say(at_place(error.noun, number, what))}" for number, what in error.faults]
+        places = place_faults(error, name, table)
         further = map(printable, hints(error, request, rubrics, opening))
         shown = shorten_faults(places, error.total, given_up=error.stopped)
         raise InvalidItems("\n".join([shown, *further])) from None
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {say(error.message)}") from None
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
+
+
+def place_faults(error: InvalidLines, name: str, table: RatingTable | None) -> list[str]:
+    """The faults with their places in the file, or in the table that was read instead."""
+    return [
+        f"{table.place(number)}: {say(what)}" if table else f"{name}: {say(at_place(error.noun, number, what))}"
+        for number, what in error.faults
+    ]
 
 
 def read_form(lines: Iterable[bytes], form: str, reader: ObservationReader) -> Observations:
@@ -93,21 +108,6 @@ def read_items(
     if not items:
         raise InvalidItems(tell("{name}: no items; expected a JSON array or one JSON object a line", name=name))
     return items
-
-
-@contextmanager
-def opened(path: str, name: str) -> Iterator[IO[bytes]]:
-    """The file to read from; raises InvalidItems where it cannot be read."""
-    if path == "-" and sys.stdin is None:
-        raise InvalidItems(tell("standard input is closed; name a file, or give the ratings with `<`"))
-    try:
-        if path == "-":
-            yield sys.stdin.buffer
-            return
-        with open(path, "rb") as file:
-            yield file
-    except OSError as error:
-        raise InvalidItems(f"{name}: {tell(error.strerror or '')}") from None
 
 
 def read_beginning(file: IO[bytes]) -> list[bytes]:

@@ -269,8 +269,8 @@ class Analyses(click.Group):
 def command() -> None:
     """Analyze ratings.
 
-    A record holds one rater's ratings of one item: a line of NDJSON, an element of a JSON array, or a row of a CSV file
-    with the columns system, item, rater and one per aspect.
+    A record holds one rater's ratings of one item: a line of NDJSON, an element of a JSON array, or a row of a table
+    (CSV, TSV, XLSX, Parquet) with the columns system, item, rater and one per aspect.
 
     \b
     {"system": "bot-a", "item": "17", "rater": "R1", "ratings": {"fluency": 3}}

@@ -13,15 +13,18 @@ from rich.table import Table
 from saiten.commands.files import InvalidItems, guess, name_file, shorten_faults
 from saiten.commands.output import LEFT, bounds, console, figure
 from saiten.commands.rankings import SOURCE_NAMES, print_ranking
+from saiten.commands.rating_tables import RatingTable, open_rating_table
 from saiten.core import language
+from saiten.core.formats.errors import UnreadableInput
+from saiten.core.formats.reading import open_input
 from saiten.core.language import mark, tell
 from saiten.core.plain_text import escape_controls, printable
 from saiten.core.ranking_table import write_ranking
 from saiten.core.strict_json import StrictJSONError
-from saiten_server.cli.analysis_input import opened, read_beginning
+from saiten_server.cli.analysis_input import place_faults, read_beginning
 from saiten_server.cli.process import say
 from saiten_server.core.dialogue import DEFAULT_LIMITS
-from saiten_server.core.errors import InvalidLines, InvalidRequest, at_place
+from saiten_server.core.errors import InvalidLines, InvalidRequest
 from saiten_server.core.sentences import LANGUAGE
 from saiten_server.core.validation import MARK, InvalidDocument, validate
 from saiten_server.platform.memory import without_collection
@@ -75,11 +78,17 @@ def rank_file(path: str, form: str | None, request: RankingRequest) -> Ranking:
     from saiten_server.stats.reading import read_array, read_ndjson
 
     name, reader = name_file(path), PreferenceReader(clusters=request.clusters)
+    table: RatingTable | None = None
     try:
-        with opened(path, name) as file, without_collection():
-            opening = [line.removeprefix(MARK) for line in read_beginning(file)]
-            lines = chain(opening, file)
-            match form or guess(path, opening[-1] if opening else b""):
+        with open_input(path) as (file, _), without_collection():
+            table = open_rating_table(file, name)
+            if table is not None:
+                lines, form = table.lines(), table.form
+            else:
+                file.seek(0)
+                opening = [line.removeprefix(MARK) for line in read_beginning(file)]
+                lines, form = chain(opening, file), form or guess(path, opening[-1] if opening else b"")
+            match form:
                 case "csv":
                     read = read_csv(lines, reader)
                 case "json":
@@ -89,8 +98,10 @@ def rank_file(path: str, form: str | None, request: RankingRequest) -> Ranking:
         pairs, notes = read
         return rank_preferences(pairs, request, notes)
     except InvalidLines as error:
-        places = [f"{name}: {say(at_place(error.noun, number, what))}" for number, what in error.faults]
+        places = place_faults(error, name, table)
         raise InvalidItems(shorten_faults(places, error.total, given_up=error.stopped)) from None
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
     except (StrictJSONError, InvalidRequest) as error:
         raise InvalidItems(f"{name}: {say(error.message)}") from None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 import saiten
+from saiten.commands.files import InvalidItems
 from saiten.commands.service import open_service
 from saiten.core.language import tell
 from saiten_server import __version__
@@ -32,6 +33,7 @@ REPORTS = {
 }
 """Analysis → its report in saiten_server.core.reports, which is loaded only where a report is read."""
 
+UNKNOWN_STATUS = 404
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -68,15 +70,20 @@ class Backend:
         return {rubric.id: rubric.versions for rubric in found}
 
     async def exact_rubric(self, name: str) -> Rubric:
-        """The rubric in exactly that version."""
-        found = await self.client.rubric(name)
+        """The rubric in exactly that version. Raises InvalidItems where there is none."""
+        try:
+            found = await self.client.rubric(name)
+        except saiten.ServiceRefused as error:
+            if error.status == UNKNOWN_STATUS:
+                raise InvalidItems(error.detail) from None
+            raise
         return understand(Rubric, {key: value for key, value in found.items() if key != "digest"})
 
     async def rubric(self, name: str) -> Rubric:
         """The rubric named `id` or `id@version`; its newest version where that version no longer exists."""
         try:
             return await self.exact_rubric(name)
-        except saiten.ServiceRefused:
+        except InvalidItems:
             rubric_id, version = split_name(name)
             if version is None:
                 raise

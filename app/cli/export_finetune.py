@@ -11,6 +11,8 @@ from typing import Any, cast
 import click
 
 from saiten.commands.files import InvalidItems, guess, name_file, read_bytes, shorten_faults
+from saiten.commands.rating_tables import RatingTable, open_rating_table
+from saiten.core.formats.errors import UnreadableInput
 from saiten.core.language import tell
 from saiten.core.messages import Message
 from saiten.core.plain_text import escape_controls, printable
@@ -197,19 +199,28 @@ def read_training_ratings(
     path: str, rubric: Rubric, candidates: list[TrainingCandidate]
 ) -> tuple[Observations, Matching]:
     """The ratings, every one a level of its aspect, and whose they are; raises InvalidItems that names the line."""
-    name, body = name_file(path), read_bytes(path).removeprefix(MARK)
-    form = guess(path, body.lstrip()[:1])
+    name, body = name_file(path), read_bytes(path)
+    plain = body.removeprefix(MARK)
+    form = guess(path, plain.lstrip()[:1])
     reader = ObservationReader(aspects=[aspect.id for aspect in rubric.aspects])
+    table: RatingTable | None = None
     try:
-        observations = read_form(BytesIO(body), form, reader)
+        table = open_rating_table(BytesIO(body), name)
+        observations = (
+            read_form(table.lines(), table.form, reader) if table else read_form(BytesIO(plain), form, reader)
+        )
         check_levels(observations, rubric)
         return observations, match_ratings(candidates, observations)
     except StrictJSONError as error:
         raise InvalidItems(f"{name}: {say(error.message)}") from None
     except InvalidLines as error:
         mark = ": element " if form == "json" else ":"
-        places = [f"{name}{mark}{number}: {say(what)}" for number, what in error.faults]
+        places = [
+            f"{table.place(number) if table else f'{name}{mark}{number}'}: {say(what)}" for number, what in error.faults
+        ]
         raise InvalidItems(shorten_faults(places, error.total)) from None
+    except UnreadableInput as error:
+        raise InvalidItems(error.detail) from None
 
 
 def write_training_lines(path: str | Path, lines: Iterable[str]) -> None:

@@ -219,6 +219,9 @@ def run_job(
                 run_here(job, blocks, tally, advance, **given)
         except InvalidRequest:
             raise
+        except KeyboardInterrupt:
+            click.echo(tell("saiten: the finished rows are kept; the same call goes on with the others"), err=True)
+            raise
         except SaitenError as error:
             return tally, error
     return tally, None

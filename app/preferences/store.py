@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +26,7 @@ from saiten_server.scoring.store import read_options
 LOOKS_PAGE = 2_000
 """Pairs that are read at a time: some milliseconds."""
 
-result, figure = t.evaluations.c, t.result_figures.c
+result, figure, item = t.evaluations.c, t.result_figures.c, t.batch_items.c
 
 
 class PairSeen(NamedTuple):
@@ -66,6 +68,19 @@ class PreferenceStore:
             yield await asyncio.to_thread(read_seen_pairs, rows)
             after = rows[-1].position
 
+    async def count_failed(self, run_id: str) -> Counter[tuple[int, int]]:
+        """How many pairs of every two runs have no result, by the runs' places in the plan."""
+        there = (figure.batch_id == item.batch_id) & (figure.position == item.position)
+        query = select(item.position, item.request).join_from(t.result_figures, t.batch_items, there)
+        found, after = Counter[tuple[int, int]](), -1
+        while True:
+            these = query.where(equals(figure.batch_id, run_id), figure.looks.is_(None), figure.position > after)
+            rows = await db.fetch(self._engine, these.order_by(figure.position).limit(LOOKS_PAGE))
+            if not rows:
+                return found
+            found.update(await asyncio.to_thread(read_runs, rows))
+            after = rows[-1].position
+
     async def read_looks(self, project: str, run_id: str, aspect: str) -> list[ShownPair]:
         """Every look at the pairs that are not missing on the aspect; systems are called as the run's plan calls them.
         A pair that was judged in both orders makes two."""
@@ -74,6 +89,12 @@ class PreferenceStore:
         async for page in self.pages(run_id):
             found += [look for seen in page for look in show_looks(seen, plan.systems, aspect)]
         return found
+
+
+def read_runs(rows: Sequence[Any]) -> list[tuple[int, int]]:
+    """The places of the two runs of each row's pair."""
+    pairs = [json.loads(row.request).get("pair") for row in rows]
+    return [(first, second) for pair in pairs if pair for first, second in [pair["runs"]]]
 
 
 def read_seen_pairs(rows: Sequence[Any]) -> list[PairSeen]:

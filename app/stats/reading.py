@@ -55,6 +55,10 @@ Read = TypeVar("Read")
 NUMBER_TYPES = {float, int}
 PLAIN_FIELDS = {*NAME_FIELDS, *ITEM_NUMBERS}
 
+EXPORTED = {"evaluation", "batch", "candidate", "comment", "created_at", "simulated"}
+"""What an export of ratings has beside names and aspects. `comment` is passed over in any table, the others where all
+of them are there: alone each might be an aspect."""
+
 MOST_LINE_BYTES = 2**20
 """Bytes of a line, that is of one record."""
 
@@ -611,8 +615,9 @@ def read_csv(lines: Iterable[bytes], reader: ObservationReader) -> Observations:
     """The observations of a table in UTF-8, with or without a byte order mark; raises InvalidLines.
 
     The first row names the columns: `item`; where wanted `system`, `rater`, `dialogue`, `similarity`, `probability`,
-    `labels` (where the reader has values for them); `score:NAME` or `scores.NAME` for a score; anything else is an
-    aspect. An empty cell means no value; empty rows are skipped. A row is numbered by its first line.
+    `labels` (where the reader has values for them); `score:NAME` or `scores.NAME` for a score; what an export of
+    ratings has besides is passed over; anything else is an aspect. An empty cell means no value; empty rows are
+    skipped. A row is numbered by its first line.
     """
     broken: list[tuple[int, Message]] = []
     places: list[RecordField] = []
@@ -662,11 +667,12 @@ def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Re
             [(line, Message("header-columns-most", count=len(row), maximum=MOST_TABLE_COLUMNS))], noun=reader.noun
         )
     names = [cell.strip() for cell in row]
-    faults = list(header_faults(names))
+    passed = EXPORTED if EXPORTED.issubset(names) else {"comment"}
+    faults = list(header_faults(names, passed))
     places: dict[RecordField, str] = {}
     for number, name in enumerate(names, start=1):
         try:
-            place = place_of(name, reader)
+            place = (name, None) if name in passed else place_of(name, reader)
         except Unfit as unfit:
             faults.append(Message("fault-at", where=Message("column", number=number), fault=unfit.message))
             continue
@@ -677,7 +683,7 @@ def read_header(row: list[str], reader: ObservationReader, line: int) -> list[Re
     return [*places]
 
 
-def header_faults(names: list[str]) -> Iterator[Message]:
+def header_faults(names: list[str], passed: set[str]) -> Iterator[Message]:
     """Columns that are missing, or there twice."""
     if "item" not in names:
         alone = len(names) == 1 and any(mark in names[0] for mark in ";\t")
@@ -685,7 +691,7 @@ def header_faults(names: list[str]) -> Iterator[Message]:
     for name in dict.fromkeys(names):
         if name and names.count(name) > 1:
             yield Message("header-name-twice", name=repr(clip(name)))
-    if not set(names) - PLAIN_FIELDS:
+    if not set(names) - PLAIN_FIELDS - passed:
         yield Message("header-without-aspect")
 
 
@@ -708,7 +714,11 @@ def add_rows(rows: Sequence[tuple[int, list[str]]], places: Sequence[RecordField
     """Passes rows with their lines to the reader: all at once, or else one by one, which words every fault."""
     with suppress(ValueError):  # Unfit, or rows that are too long or too short
         columns = zip(*(row for _, row in rows), strict=True)
-        cells = {place: [*map(str.strip, column)] for place, column in zip(places, columns, strict=True)}
+        cells = {
+            place: [*map(str.strip, column)]
+            for place, column in zip(places, columns, strict=True)
+            if place[1] is not None or place[0] not in EXPORTED
+        }
         reader.take_columns(columns_of_cells(cells, [line for line, _ in rows]))
         return
     for line, row in rows:

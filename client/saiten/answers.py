@@ -2299,6 +2299,8 @@ class ComparedRuns(Answer):
     """the other run"""
     aspects: Mapping[str, ChoiceCounts] = {}
     """the aspects that count; null takes all"""
+    failed: int = 0
+    """pairs without a result, which no aspect counts"""
 
 
 class CompositeFit(Report):

@@ -1,5 +1,6 @@
 """`saiten analyze` as its users meet it: figures, forms of input, degenerate data, output."""
 
+import gzip
 import json
 import os
 import re
@@ -12,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from saiten.commands.ratings import write_csv
 from saiten_server.analyses.requests import REQUESTS
 from saiten_server.cli.analyze import analyse_file, make_request
 from saiten_server.core.reports import HierarchyReport
-from tests.support.analyzing import AGREED, Record, analyze, ndjson, report, table
+from tests.support.analyzing import AGREED, Record, analyze, make_workbook, ndjson, report, table
 from tests.support.command import environment, run
 from tests.support.command import saiten as saiten_process
 
@@ -203,6 +205,12 @@ FORMS = {
     "array over many lines": b"\n" + json.dumps(AGREED, indent=1, ensure_ascii=False).encode(),
     "table": table().encode(),
     "table as spreadsheets save it": table(end="\r\n").encode("utf-8-sig"),
+    "table in Shift_JIS": table().encode("cp932"),
+    "table as a spreadsheet's text": table(separator="\t", end="\r\n").encode("utf-16"),
+    "table with semicolons": table(separator=";").encode(),
+    "table with its separator named": f"sep=;\r\n{table(separator=';')}".encode("utf-8-sig"),
+    "compressed lines": gzip.compress(ndjson(AGREED)),
+    "workbook": make_workbook([row.split(",") for row in table().splitlines()]),
 }
 
 
@@ -223,6 +231,20 @@ def test_one_aspect_a_line_is_the_same_as_all_on_one() -> None:
     wide: list[Record] = [{"item": n, "rater": "R", "ratings": {"a": n, "b": -n}} for n in range(4)]
     long = [{**record, "ratings": {name: record["ratings"][name]}} for record in wide for name in ("a", "b")]
     assert report("agreement", records=long)["aspects"] == report("agreement", records=wide)["aspects"]
+
+
+def test_a_fault_of_a_workbook_is_told_with_its_row(tmp_path: Path) -> None:
+    rows: list[list[Any]] = [["item", "rater", "fluency"], ["1", "A", 3], [None, None, None], ["1", "A", "三"]]
+    (tmp_path / "r.xlsx").write_bytes(make_workbook(rows))
+    done = analyze("agreement", str(tmp_path / "r.xlsx"))
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'r.xlsx'}: sheet 評価, row 4: 'fluency' is not a number" in done.stderr
+
+
+def test_an_export_of_ratings_is_analysed_without_what_rates_nothing() -> None:
+    exported = [{**record, "comment": "良い", "created_at": "2026-01-01T00:00:00Z"} for record in AGREED]
+    body = "".join(write_csv(exported)).encode()
+    assert report("agreement", records=body) == report("agreement", records=AGREED)
 
 
 def test_the_format_may_be_named() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from saiten.commands.files import InvalidItems
-from saiten_server.cli.analysis_input import opened, read_beginning
-from tests.support.analyzing import AGREED, analyze, ndjson, refused, table
+from saiten_server.cli.analysis_input import read_beginning
+from saiten_server.cli.analyze_files import rank_file
+from saiten_server.preferences.rankings.values import RankingRequest
+from tests.support.analyzing import AGREED, analyze, ndjson, refused
 from tests.support.command import saiten
 
 BROKEN = b"""{"item": "1", "ratings": {"fluency": 1}}
@@ -70,11 +72,10 @@ MISTAKES = {
     "a record over several lines": (b'{\n "item": 1\n}', "each record is one line"),
     "the body of a request": (b'{"data": []}', "a file holds only the records"),
     "a row for each aspect": (b"item,aspect,rating\n1,fluency,3\n", "a table has a column for each aspect"),
-    "semicolons": (table(separator=";").encode(), "separated by commas"),
-    "a workbook": (b"PK\x03\x04\x14", "is a workbook or an archive; save the table as “CSV UTF-8”"),
-    "UTF-16": (table().encode("utf-16"), "is UTF-16; save it as UTF-8"),
-    "Shift JIS": (table().encode("cp932"), "is not UTF-8"),
-    "compressed": (b"\x1f\x8b\x08\x00", "is compressed"),
+    "half a workbook": (b"PK\x03\x04\x14", "standard input: is damaged"),
+    "no known encoding": (b"item,a\n1,\xff\n", "line 2: is not UTF-8"),
+    "half a compressed file": (b"\x1f\x8b\x08\x00", "standard input: is damaged"),
+    "a PDF": (b"%PDF-1.7", "standard input: is a PDF"),
     "an escape sequence": (b'{"item": 1, "ratings": {"\\u001b[31m": "x"}}', "is not a number"),
 }
 
@@ -139,8 +140,8 @@ def test_usage(arguments: list[str]) -> None:
 
 def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InvalidItems, match="standard input is closed"), opened("-", "standard input"):
-        pass
+    with pytest.raises(InvalidItems, match="standard input is closed"):
+        rank_file("-", None, RankingRequest())
 
 
 def test_blank_lines_before_the_first_are_kept_for_counting() -> None:

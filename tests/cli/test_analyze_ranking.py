@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from saiten.commands import leaderboard
 from saiten.core.errors import SaitenError
 from tests.preferences.rankings.test_api import list_records
-from tests.support.analyzing import analyze, ndjson
+from tests.support.analyzing import analyze, make_workbook, ndjson
 from tests.support.command import saiten, served
 from tests.support.preferences import PreferenceWorld, draw_pairs
 
@@ -33,6 +33,16 @@ def test_a_file_becomes_a_table_markdown_or_json() -> None:
     found = json.loads(analyze("ranking", "-", "--json", "--alpha", "0.1", stdin=ndjson(RECORDS)).stdout)
     assert found["alpha"] == 0.1
     assert found["tied_with_best"] == ["s2"]
+
+
+def test_a_workbook_is_ranked_as_lines_are() -> None:
+    names = ("item", "a", "b", "winner")
+    rows = [names, *([record[name] for name in names] for record in RECORDS)]
+    found = analyze("ranking", "-", "--json", stdin=make_workbook(rows))
+    plain = [{name: record[name] for name in names} for record in RECORDS]
+    assert found.stdout == analyze("ranking", "-", "--json", stdin=ndjson(plain)).stdout
+    broken = analyze("ranking", "-", stdin=make_workbook([names, ["1", "x", "x", "x"]]))
+    assert (broken.exit_code, "sheet 評価, row 2: " in broken.stderr) == (2, True), broken.stderr
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ LINES = {
     "no host name": (("serve", "--host", "a..b"), {"SAITEN_ALLOW_ANONYMOUS": "1"}, 3, "is not a host name"),
     "rubric folder is absent": (("serve",), {"SAITEN_RUBRICS": "nowhere"}, 3, "nowhere"),
     "prices are absent": (("serve",), {"OPENAI_API_KEY": "k", "SAITEN_PRICES": "none.json"}, 3, "none.json"),
-    "unknown rubric": (("rubric", "show", "none"), {}, 3, "ja-dialogue"),
+    "unknown rubric": (("rubric", "show", "none"), {}, 2, "ja-dialogue"),
     "nobody serves": (("score", "-", "--url", "http://127.0.0.1:1"), {}, 3, "start it with `saiten serve`"),
     "no URL": (("score", "-", "--url", "nonsense"), {}, 3, "--url 'nonsense' is not the URL"),
     "URL of another kind": (("score", "-", "--url", "ftp://h"), {}, 3, "write it like http://"),
@@ -221,8 +221,8 @@ def test_the_rubrics_of_a_running_service_are_its_own(tmp_path: Path) -> None:
     assert (there.returncode, there.stdout) == (0, listed.stdout), there.stderr
     assert f"ko-own version {document['version']}" in there.stdout
     assert json.loads(shown.stdout)["id"] == "ko-own"
-    assert saiten("rubric", "show", "ko-own", folder=here).returncode == 3
-    assert (unknown.returncode, "Traceback" in unknown.stderr) == (3, False)
+    assert saiten("rubric", "show", "ko-own", folder=here).returncode == 2
+    assert (unknown.returncode, "Traceback" in unknown.stderr) == (2, False)
     assert "ja-dialogue" in unknown.stderr
 
 

@@ -112,6 +112,23 @@ def test_a_dead_service(path: Words, monkeypatch: pytest.MonkeyPatch, capsys: py
     code_of(path, capsys, found, "no service answers at http://127.0.0.1:1")
 
 
+RUBRICS: dict[Words, Words] = {
+    ("score",): ("items.ndjson",),
+    ("batch",): ("items.ndjson",),
+    ("gate",): ("--candidate", "items.ndjson"),
+    ("attack",): (),
+    ("offline", "plan"): (".",),
+    ("analyze", "agreement"): ("ratings.ndjson",),
+}
+"""What goes with a rubric that is not there."""
+
+
+@pytest.mark.parametrize("path", [*RUBRICS, ("rubric", "show")], ids=" ".join)
+def test_an_unknown_rubric(path: Words, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ("--rubric", "nope") if path in RUBRICS else ("nope",)
+    assert code_of(path, capsys, run(monkeypatch, *path, *RUBRICS.get(path, ()), *named), "nope") == exits.UNUSABLE
+
+
 def test_every_command_that_asks_a_service_is_tried_without_one() -> None:
     # Each analysis asks in the same way; `collect` and `simulate` ask a bot first.
     asking: set[Words] = {("analyze", "agreement")}

@@ -14,6 +14,7 @@ from saiten_server.core.evaluation import EvaluationRequest
 from saiten_server.core.redaction import hash_with
 from saiten_server.judging.verdict import read_verdict
 from saiten_server.scoring.rubrics.files import RubricFiles, default_folder
+from tests.support.analyzing import make_workbook
 
 LFQA = RubricFiles([default_folder()]).get("lfqa")
 RATINGS = {"formality": 0, "amount_info": -1, "factuality": 3, "acceptability": 2}
@@ -91,6 +92,15 @@ def test_csv_and_an_array_are_read_as_well(desk: Desk):
     assert desk.run().stdout == wanted
     desk.write([item("a"), item("b")], json.dumps([rating("a"), rating("b")]))
     assert desk.run().stdout == wanted
+
+
+def test_a_workbook_is_read_as_well(desk: Desk):
+    expected = desk.run().stdout
+    names = ["item", "rater", *RATINGS]
+    (desk.folder / "ratings").write_bytes(make_workbook([names, *([one, "r1", *RATINGS.values()] for one in "ab")]))
+    assert desk.run().stdout == expected
+    (desk.folder / "ratings").write_bytes(make_workbook([names, ["a", "r1", 7, 0, 0, 0]]))
+    assert f"{desk.path('ratings')}: sheet 評価, row 2: " in desk.run().stderr
 
 
 def test_a_byte_order_mark_before_the_ratings_is_passed_over(desk: Desk):

@@ -319,8 +319,10 @@ async def test_what_nobody_waits_for_any_more_is_cancelled(tmp_path: Path, stop:
     assert (code, "Traceback" in said) == ((130, False) if stop == "interruption" else (COULD_NOT_RUN, False)), said
     assert ("interrupted" if stop == "interruption" else "not everything was scored within 1 s") in said
     with sqlite3.connect(tmp_path / "saiten.db") as database:
-        assert database.execute("SELECT status FROM batches").fetchall() == [("cancelled",)]
+        ((batch_id, state),) = database.execute("SELECT id, status FROM batches").fetchall()
     database.close()
+    assert state == "cancelled"
+    assert f"saiten: the batch {batch_id} is cancelled\n" in said
 
 
 # Mistakes

@@ -1,6 +1,8 @@
 """`saiten ratings`: files in and out, whole or not at all, here and over a running service."""
 
+import asyncio
 import csv
+import gzip
 import io
 import json
 import re
@@ -15,6 +17,7 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.ratings import RatingFile, parse_table, post_pieces, write_csv
 from saiten_server.container import open_container
 from saiten_server.platform.settings import Settings
+from tests.support.analyzing import make_workbook
 from tests.support.command import saiten, served
 from tests.support.posted import make_item, wait_for
 from tests.support.waiting import LIMIT_SECONDS
@@ -87,7 +90,6 @@ BAD = [
     ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}}\n\n{"item": "b"\n', "r.ndjson: line 3: the document is not valid JSON"),
     ("r.ndjson", '{"item": "a", "rater": "R1", "ratings": {"x": 1}}\n' * 2, "line 2: rates what line 1 rates, by the same rater"),
     ("r.csv", "rater,x\nR1,1\n", "r.csv: line 1: the header has no column 'item'"),
-    ("r.csv", "item;rater;x\na;R1;1\n", "cells are to be separated by commas"),
     ("r.csv", "item,rater\na,R1\n", "line 1: the header names no aspect"),
     ("r.csv", "item,rater,x,x\n", "line 1: the header has 'x' more than once"),
     ("r.csv", "item,rater,X y\n", "line 1: column 3 is called 'X y', and no aspect can be"),
@@ -98,7 +100,8 @@ BAD = [
     ("r.csv", "item,simulated,rater,x\na,maybe,R1,1\n", "line 2: 'simulated' is neither true nor false"),
     ("r.csv", 'item,rater,x\na,R1,1\n"b,R1,1\n', "line 3: is not valid CSV"),
     ("r.csv", b"item,rater,x\na,\xff,1\n", "line 2: is not UTF-8"),
-    ("r.csv", b"PK\x03\x04", "r.csv: is a workbook or an archive"),
+    ("r.xlsx", make_workbook([["item", "rater", "x"], ["a", "R1", 1], ["b", "R1", "one"]]), "r.xlsx: sheet 評価, row 3: 'x' is not a number"),
+    ("r.csv", b"PK\x03\x04", "r.csv: is damaged"),
     ("r.ndjson", "\n", "r.ndjson: no ratings"),
 ]  # fmt: skip
 
@@ -237,8 +240,9 @@ def test_a_whole_file_is_said_to_be_simulated(tmp_path: Path) -> None:
     assert exported == [{**one, "simulated": True} for one in RATINGS]
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
 async def test_a_piece_that_fails_says_how_many_were_kept_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, interrupted: bool
 ) -> None:
     taken = 0
 
@@ -248,6 +252,8 @@ async def test_a_piece_that_fails_says_how_many_were_kept_before(
             return httpx.Response(200, json={"limits": {"body_bytes": 1}})
         if request.url.path == "/v1/validations/ratings":
             return httpx.Response(200, json={"ratings": 1})
+        if taken == 2 and interrupted:
+            raise asyncio.CancelledError
         if taken == 2:
             return httpx.Response(500, json={"detail": "away"})
         taken += 1
@@ -255,7 +261,7 @@ async def test_a_piece_that_fails_says_how_many_were_kept_before(
 
     read = RatingFile(str(tmp_path / write_lines(tmp_path, RATINGS)), {})
     async with saiten_client.Connection("http://h", transport=httpx.MockTransport(answer)) as client:
-        with pytest.raises(saiten_client.ServiceRefused, match="away"):
+        with pytest.raises(asyncio.CancelledError if interrupted else saiten_client.ServiceRefused):
             await post_pieces(read, client)
     assert "the first 2 of 4 ratings were kept" in capsys.readouterr().err
 
@@ -265,4 +271,28 @@ def test_a_table_that_excel_saved_in_japan_is_read(tmp_path: Path, capsys: pytes
     path.write_bytes("item,rater,fluency,comment\r\n1,田中,3,自然な返答です\r\n".encode("cp932"))
     (rating,) = RatingFile(str(path), {}).ratings
     assert (rating["rater"], rating["comment"]) == ("田中", "自然な返答です")
-    assert capsys.readouterr().err == f"saiten: {path}: CP932 (Shift_JIS), detected\n"
+    assert capsys.readouterr().err == f"saiten: {path}: text, CP932 (Shift_JIS), detected, separated by commas\n"
+
+
+@pytest.mark.parametrize("form", ["tabs", "semicolons", "workbook", "compressed"])
+def test_a_table_of_any_kind_is_read(tmp_path: Path, form: str) -> None:
+    rows = [
+        ["item", "rater", "fluency", "comment"],
+        ["001", "田中", "3", "良い\nです"],
+        ["2", "田中", "2", ""],
+        ["3", "鈴木", "1", "'=1"],
+    ]
+    ends = {"tabs": "\t", "semicolons": ";", "compressed": ","}
+    if form == "workbook":
+        body = make_workbook(rows)
+    else:
+        table = io.StringIO()
+        csv.writer(table, delimiter=ends[form]).writerows(rows)
+        body = table.getvalue().encode("utf-16" if form == "tabs" else "utf-8")
+    path = tmp_path / "ratings"
+    path.write_bytes(gzip.compress(body) if form == "compressed" else body)
+    assert RatingFile(str(path), {"batch": "ba_0"}).ratings == [
+        {"item": "001", "rater": "田中", "batch": "ba_0", "ratings": {"fluency": 3.0}, "comment": "良い\nです"},
+        {"item": "2", "rater": "田中", "batch": "ba_0", "ratings": {"fluency": 2.0}},
+        {"item": "3", "rater": "鈴木", "batch": "ba_0", "ratings": {"fluency": 1.0}, "comment": "=1"},
+    ]

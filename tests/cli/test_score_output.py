@@ -16,6 +16,7 @@ from saiten.commands.files import InvalidItems
 from saiten.commands.output import means_of, print_scores
 from saiten.commands.results import list_rows, require_output_file, write_results, write_whole
 from saiten.commands.runs import is_result
+from saiten.core.formats import read_items
 from tests.support.command import saiten
 from tests.support.records import BODY
 
@@ -209,3 +210,33 @@ def test_a_suspicious_part_is_quoted(tmp_path: Path) -> None:
     done = saiten("score", "-", folder=tmp_path, stdin=line, SAITEN_JUDGE="lexical", SAITEN_ENCODER="off")
     assert "item 1: suspected-injection: response: may tell its evaluator" in done.stderr, done.stderr
     assert f"in characters 12 to {11 + len(order)}: “{order}”" in done.stderr
+
+
+TRICKY = ("=1", "'=1", "''＠x", "'", "'t was", " -1", "' +1", "良い\n- 一\n材料: 卵", '["a", "b"]', "plain")
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
+def test_texts_survive_a_table_of_results_and_its_reading(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    results = [
+        {
+            **make_result("-ボット"),
+            "item": text.partition("\n")[0],
+            "context": [{"speaker": "system", "text": text}, {"speaker": "話者 1", "text": f"{text}\nはい"}],
+            "response": text,
+        }
+        for text in TRICKY
+    ]
+    write_results(
+        path, [{key: value for key, value in one.items() if key != "_response"} for one in results], excel=True
+    )
+    kept = ("context", "response", "metadata")
+    expected = [{"id": one["item"], **{key: one[key] for key in kept}} for one in results]
+    assert [item.value for item in read_items(path)] == expected
+
+
+def test_apostrophes_of_other_tables_stay(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("item,status,question,answer\n'=1,done,'=1+1?,'=2\n", encoding="utf-8")
+    (item,) = read_items(path)
+    assert item.value == {"id": "'=1", "context": [{"speaker": "user", "text": "'=1+1?"}], "response": "'=2"}

@@ -169,11 +169,12 @@ def test_a_killed_run_goes_on(asked: JudgeProcess, tmp_path: Path, sent: signal.
     asked.turn(latency_ms=60.0, reset=True)
     command = ("offline", "in", "out", "--rubric", RUBRIC, "--concurrency", "4", "--json")
     for share in (0.4, 0.8):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = begin(*command, folder=tmp_path, variables=variables(asked), **quiet)
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        process = begin(*command, folder=tmp_path, variables=variables(asked), **streams)
         wait_until(partial(has_served, asked, share * count), LIMIT_SECONDS, "it has begun", pause=0.02)
         process.send_signal(sent)
-        process.communicate()
+        _, said = process.communicate()
+        assert (b"the finished rows are kept; the same call goes on" in said) == (sent == signal.SIGTERM)
     asked.turn(latency_ms=0.0)
     done = saiten(*command, folder=tmp_path, **variables(asked))
     told = json.loads(done.stdout)

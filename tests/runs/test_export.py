@@ -11,7 +11,7 @@ import arro3.io
 import pytest
 from arro3.core import DataType
 
-from saiten.core.spreadsheet import defuse
+from saiten.core.spreadsheet import defuse, is_own_table, restore
 from saiten.core.strict_json import parse_strict_json
 from saiten_server.core.batch import BatchOptions, Candidate, Entry, Failure
 from saiten_server.core.dialogue import Utterance
@@ -228,8 +228,9 @@ async def test_parquet_has_the_columns_of_csv_with_their_types_whatever_is_in_th
 @pytest.mark.parametrize("options", [PLAIN, BatchOptions(rubric=RUBRIC.id, path="both")], ids=["plain", "both"])
 async def test_every_row_has_every_column(options):
     pieces = [piece async for piece in stream_csv(paged([scored(), failed()]), RUBRIC, options)]
-    widths = {len(row) for row in csv.reader(io.StringIO(b"".join(pieces).decode(), newline=""))}
-    assert len(widths) == 1
+    rows = [*csv.reader(io.StringIO(b"".join(pieces).decode(), newline=""))]
+    assert len({len(row) for row in rows}) == 1
+    assert is_own_table(rows[0]), "what reads it gives its texts back as they were"
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])
@@ -249,9 +250,14 @@ def test_what_is_not_seen_hides_no_formula(before: str, start: str) -> None:
     assert defuse(before + start) == f"'{before}{start}"
 
 
-@pytest.mark.parametrize("text", ["", " 甲=1", "a=1", "1-2", "甲", "'=1"])
+@pytest.mark.parametrize("text", ["", " 甲=1", "a=1", "1-2", "甲", "'t was", "'"])
 def test_other_texts_stay(text):
-    assert defuse(text) == text
+    assert defuse(text) == restore(text) == text
+
+
+@pytest.mark.parametrize("text", ["=1", "'=1", "''=1", "' -1", "'\t", "'", "'a"])
+def test_every_text_is_restored(text):
+    assert restore(defuse(text)) == text
 
 
 async def test_numbers_stay_numbers_and_texts_are_quoted():

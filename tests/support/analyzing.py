@@ -1,8 +1,11 @@
 """`saiten analyze` in this process, and small records for it."""
 
+import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import openpyxl
 from click.testing import CliRunner, Result
 
 from saiten_server.cli import saiten
@@ -44,3 +47,14 @@ def table(*, separator: str = ",", end: str = "\n") -> str:
     rows = ["system,item,rater,自然さ"]
     rows += [f"{each['system']},{each['item']},{each['rater']},{each['ratings']['自然さ']}" for each in AGREED]
     return "".join(row.replace(",", separator) + end for row in rows)
+
+
+def make_workbook(rows: Sequence[Sequence[Any]]) -> bytes:
+    """A workbook with one sheet of these rows."""
+    book = openpyxl.Workbook()
+    book.active.title = "評価"
+    for row in rows:
+        book.active.append(list(row))
+    saved = io.BytesIO()
+    book.save(saved)
+    return saved.getvalue()

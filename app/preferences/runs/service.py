@@ -223,7 +223,7 @@ class PreferenceRunService:
         """The results so far."""
         batch = await self.pairs.find(project, run_id)
         plan = await self.looks.find_plan(project, run_id)
-        return await count_choices(batch, plan, self.looks.pages(run_id))
+        return await count_choices(batch, plan, self.looks.pages(run_id), await self.looks.count_failed(run_id))
 
 
 def refuse_many(runs: Sequence[Batch], baseline: int | None, most: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from saiten_server.core.batch import Batch, PairPlan
@@ -62,14 +62,16 @@ def settle(looks: Sequence[Look]) -> tuple[str, bool]:
     return (only if len(said) == 1 and only is not None else "tie"), {"first", "second"} <= said
 
 
-async def count_choices(batch: Batch, plan: PairPlan, pages: AsyncIterable[Sequence[PairSeen]]) -> PreferenceSummary:
-    """The summary of the pairs that have a result."""
+async def count_choices(
+    batch: Batch, plan: PairPlan, pages: AsyncIterable[Sequence[PairSeen]], failed: Mapping[tuple[int, int], int]
+) -> PreferenceSummary:
+    """The summary of the pairs that have a result; `failed` counts others, by the places of their runs."""
     tally = PairTally()
     async for page in pages:
         for seen in page:
             tally.add(seen)
     position = await asyncio.to_thread(lambda: {aspect: report_position(tally, aspect) for aspect in plan.aspects})
-    pairs = sorted({runs for _, runs in tally.counts})
+    pairs = sorted({runs for _, runs in tally.counts} | failed.keys())
     return PreferenceSummary(
         id=batch.id,
         status=batch.status,
@@ -85,6 +87,7 @@ async def count_choices(batch: Batch, plan: PairPlan, pages: AsyncIterable[Seque
                 first=RunPlace(run=plan.runs[one], system=plan.systems[one]),
                 second=RunPlace(run=plan.runs[other], system=plan.systems[other]),
                 aspects={aspect: write_counts(tally.counts[aspect, (one, other)]) for aspect in plan.aspects},
+                failed=failed.get((one, other), 0),
             )
             for one, other in pairs
         ),

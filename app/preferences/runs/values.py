@@ -113,6 +113,7 @@ class ComparedRuns(Value):
     first: RunPlace = Field(description="the run that comes first in the plan")
     second: RunPlace = Field(description="the other run")
     aspects: dict[str, ChoiceCounts]
+    failed: int = Field(default=0, description="pairs without a result, which no aspect counts")
 
 
 class PositionReport(Telling):

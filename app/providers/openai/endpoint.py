@@ -38,7 +38,7 @@ from saiten_server.providers.openai.parameters import (
     find_refused,
     name_dropped,
 )
-from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, read_completion
+from saiten_server.providers.openai.reply import FILTER_CODES, Reply, filtered, find_error, oversize, read_completion
 from saiten_server.providers.ports import JudgingTask
 
 KEPT_WAYS = 256  # Cached beginnings and ends at most: one per model, rubric, format, sample and attempt
@@ -191,10 +191,16 @@ class ChatLine:
         session = self._session = self._session or self._open()
         try:
             async with session.post(self._address, data=content, allow_redirects=False, proxy=self._proxy) as answer:
-                body = await read_body(answer, largest_reply_bytes or self._largest_reply_bytes)
+                succeeded = 200 <= answer.status < 300
+                try:
+                    body = await read_body(answer, largest_reply_bytes or self._largest_reply_bytes)
+                except errors.ReplyTooLarge:
+                    if succeeded:
+                        raise
+                    body = b""  # the status alone says what is wrong
         except (aiohttp.ClientError, httpx2.HTTPError) as error:
             raise openai.APIConnectionError(request=self._request()) from error
-        if not 200 <= answer.status < 300:
+        if not succeeded:
             raise self._read_error(answer, body)
         return body, answer.raw_headers
 
@@ -386,7 +392,12 @@ class OpenAIEndpoint:
     async def _send_once(self, content: bytes, largest_bytes: int, call: CallInFlight) -> dict[str, Any]:
         async with asyncio.timeout(self.timeout_seconds):
             try:
-                body, headers = await self._line.post(content, largest_bytes)
+                try:
+                    body, headers = await self._line.post(content, largest_bytes)
+                except errors.ReplyTooLarge:
+                    # What the model wrote about this dialogue is at fault, not the endpoint, which serves others.
+                    call.succeeded()
+                    return oversize()
                 answer = read_completion(body)
                 sent_error = None if answer["completion"] else find_error(body)
                 if sent_error is not None:

@@ -50,6 +50,7 @@ FILTERED = "content_filter"  # The finish reason of such a reply
 # Members of a message in which endpoints give what a model thought: vLLM and llama.cpp, Ollama and OpenRouter
 REASONING = ("reasoning_content", "reasoning", "thinking")
 REASONING_PARTS = frozenset({"thinking", "reasoning"})
+OVERSIZE = "oversize"  # In place of a finish reason
 TEXT_PARTS = frozenset({"text", "output_text"})
 
 
@@ -237,7 +238,8 @@ class Readings:
 def read_reply(reply: Reply, question: Question) -> VerdictReading:
     """A reply's ratings of the question's aspects, with an explanation for each aspect that is unrated."""
     if not reply.completion:
-        return rate_nothing(question.aspects, "unparseable", Message("reply-no-completion"))
+        why = "judge-reply-too-large" if reply.finish_reason == OVERSIZE else "reply-no-completion"
+        return rate_nothing(question.aspects, "unparseable", Message(why))
     prompt = question.prompt(structured=reply.structured)
     read = (
         partial(read_verdict, explain=question.options.explain, turns=question.turns, kinds=question.kinds)
@@ -287,6 +289,11 @@ def find_hint(reply: Reply) -> str | None:
 def filtered(words: str) -> dict[str, Any]:
     """The fields of the reply that stands for a call which a provider's filter stopped. `words` are the provider's."""
     return {"content": None, "finish_reason": FILTERED, "refusal": words[:FILTER_CHARACTERS] or None}
+
+
+def oversize() -> dict[str, Any]:
+    """The fields of the reply that stands for one with more bytes than any verdict."""
+    return {**read_completion(b""), "finish_reason": OVERSIZE}
 
 
 @dataclass(frozen=True)

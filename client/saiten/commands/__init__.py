@@ -226,7 +226,9 @@ def run(group: Callable[..., Any], *reported: type[Exception], say: Callable[[An
         return error.exit_code
     except told as error:
         click.echo(f"saiten: {say(getattr(error, 'message', None) or getattr(error, 'detail', str(error)))}", err=True)
-        return exits.UNUSABLE if isinstance(error, InputUnusable) else exits.COULD_NOT_RUN
+        # A rubric that is not there is a mistake on the command line, wherever it is noticed.
+        unusable = isinstance(error, InputUnusable) or getattr(error, "code", None) == "unknown-rubric"
+        return exits.UNUSABLE if unusable else exits.COULD_NOT_RUN
     except OutputFailed as failure:
         discard_output()
         if failure.reader_left:

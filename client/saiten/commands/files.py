@@ -13,21 +13,13 @@ from typing import IO, Any
 import click
 
 from saiten.commands import exits
-from saiten.core.language import mark, say, tell
+from saiten.core.language import say, tell
 from saiten.core.plain_text import printable
 from saiten.core.strict_json import StrictJSONError, parse_strict_json
 
 MOST_SHOWN = 5
 UNFIT = 422
 """The status of an answer to values that do not fit."""
-
-FOREIGN = {
-    b"PK\x03\x04": mark("is a workbook or an archive; save the table as “CSV UTF-8”"),
-    b"\xff\xfe": mark("is UTF-16; save it as UTF-8"),
-    b"\xfe\xff": mark("is UTF-16; save it as UTF-8"),
-    b"\x1f\x8b": mark("is compressed; give it as `gzip -dc FILE | saiten analyze … -`"),
-}
-"""The first bytes of common files that are not text in UTF-8, with what to do about them."""
 
 Placed = tuple[str, Any]
 """The place of a value (`base.ndjson:3`), and the value."""
@@ -87,13 +79,6 @@ def parse(where: str, document: bytes) -> Any:
         return parse_strict_json(document)
     except StrictJSONError as error:
         raise InvalidItems(f"{where}: {say(error.message)}") from None
-
-
-def refuse_foreign(opening: Sequence[bytes], name: str) -> None:
-    """Raises InvalidItems for a file that its first bytes show not to be text in UTF-8."""
-    for start, what in FOREIGN.items():
-        if opening and opening[0].startswith(start):
-            raise InvalidItems(f"{name}: {tell(what)}")
 
 
 def guess(path: str, first: bytes) -> str:

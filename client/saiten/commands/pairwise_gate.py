@@ -185,16 +185,26 @@ def list_shares(state: Object, summary: Object, systems: set[str]) -> list[Share
     plan, counts = state["pairs"], summary["counts"]
     aspect = plan["aspects"][0]
     told = [
-        {**one["aspects"][aspect], "systems": {one["first"]["system"], one["second"]["system"]}}
+        {
+            **one["aspects"][aspect],
+            "systems": {one["first"]["system"], one["second"]["system"]},
+            "failed": one["failed"],
+        }
         for one in summary["pairs"]
     ]
-    names = ("first", "second", "tie", "missing")
-    seen = sum(one[name] for one in told for name in names)
-    # Of which runs a pair is that has no result is not said where there are more than two.
-    lost = max(0, counts["scored"] + counts["partial"] + counts["failed"] - seen)
+    names = ("first", "second", "tie", "missing", "failed")
+    known = sum(one[name] for one in told for name in names)
+    # Of which runs these pairs are is not known: erased ones, or all that failed in a service of an earlier release.
+    lost = max(0, counts["scored"] + counts["partial"] + counts["failed"] - known)
     mine = next((one for one in told if one["systems"] == systems), dict.fromkeys(names, 0))
-    have = sum(mine[name] for name in names[:-1])
-    shares = [(have, have + mine["missing"] + lost, mark("{have} of {of} judged pairs have a preference ({percent}%)"))]
+    have = sum(mine[name] for name in names[:3])
+    shares = [
+        (
+            have,
+            have + mine["missing"] + mine["failed"] + lost,
+            mark("{have} of {of} judged pairs have a preference ({percent}%)"),
+        )
+    ]
     left_out = plan["left_out"]
     if len(plan["runs"]) == 2 and plan["responses"]:
         paired = sum(plan["responses"]) - left_out.get("alone", 0) - left_out.get("failed", 0)

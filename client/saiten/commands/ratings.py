@@ -16,17 +16,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from saiten.commands.files import UNFIT, InvalidItems, guess, name_file, read_bytes, refuse_foreign, shorten_faults
+from saiten.commands.files import UNFIT, InvalidItems, guess, name_file, read_bytes, shorten_faults
+from saiten.commands.rating_tables import RatingTable, open_rating_table
 from saiten.commands.service import NO_JUDGE, URL, open_service
 from saiten.connection import NDJSON, Connection, write_line
 from saiten.core.errors import AnswerInvalid, SaitenError, ServiceRefused
-from saiten.core.formats.encodings import find_encoding
 from saiten.core.formats.errors import UnreadableInput
 from saiten.core.language import mark, say, tell
 from saiten.core.messages import Message
-from saiten.core.plain_text import clip, escape_controls, printable
-from saiten.core.spreadsheet import FORMULA as UNDEFUSED
-from saiten.core.spreadsheet import write_rows
+from saiten.core.plain_text import clip, escape_controls
+from saiten.core.spreadsheet import is_formula, restore, write_rows
 from saiten.core.strict_json import MARK, StrictJSONError, Unfit, number_of, parse_strict_json
 
 TARGET = ("item", "evaluation", "batch", "candidate", "system")
@@ -91,15 +90,15 @@ class RatingFile:
     def __init__(self, path: str, fill: RatingRow) -> None:
         self.name = name_file(path)
         body = read_bytes(path)
-        body = read_utf8(body, self.name)
-        refuse_foreign([body], self.name)
-        body = body.removeprefix(MARK)
-        form = guess(path, body.lstrip()[:1])
-        self._noun = mark("element") if form == "json" else mark("line")
         self.ratings: list[Any] = []
         self._numbers: list[int] = []
         try:
-            faults = self._take(fill_in(READERS[form](body), fill))
+            self._table = open_rating_table(io.BytesIO(body), self.name)
+            records, noun = read_records(path, body, self._table)
+            self._noun = noun
+            faults = self._take(fill_in(records, fill))
+        except UnreadableInput as error:
+            raise InvalidItems(error.detail) from None
         except StrictJSONError as error:
             raise InvalidItems(f"{self.name}: {say(error.message)}") from None
         except InvalidTable as error:
@@ -148,23 +147,23 @@ class RatingFile:
         return InvalidItems(self._name_places(faults, error.total))
 
     def _name_places(self, faults: Sequence[tuple[int, str]], total: int) -> str:
-        return shorten_faults([f"{self.name}: {tell(self._noun)} {number}: {what}" for number, what in faults], total)
+        return shorten_faults([f"{self._place(number)}: {what}" for number, what in faults], total)
+
+    def _place(self, number: int) -> str:
+        if self._table is not None:
+            return self._table.place(number)
+        return f"{self.name}: {tell(self._noun)} {number}"
 
 
-def read_utf8(body: bytes, name: str) -> bytes:
-    """A table of Excel in UTF-8, whatever Japanese or Korean encoding it is in; which that is, is said once.
-
-    Where none is evident the text is left as it is: the reader names the line that is not UTF-8.
-    """
-    try:
-        encoding = find_encoding(io.BytesIO(body), name, None)
-        if encoding.codec.startswith("utf-8"):
-            return body
-        text = body.decode(encoding.codec)
-    except (UnreadableInput, UnicodeError):
-        return body
-    click.echo(f"saiten: {printable(name)}: {encoding}", err=True)
-    return text.encode()
+def read_records(path: str, body: bytes, table: RatingTable | None) -> tuple[Iterator[NumberedRecord], str]:
+    """The records of the file, or of the table in it, and what their numbers count."""
+    if table is None:
+        body = body.removeprefix(MARK)
+        form = guess(path, body.lstrip()[:1])
+        return READERS[form](body), mark("element") if form == "json" else mark("line")
+    if table.form == "csv":
+        return parse_rows(line.decode() for line in table.lines()), mark("line")
+    return parse_lines(b"".join(table.lines())), mark("line")
 
 
 class RatingsKept(NamedTuple):
@@ -231,7 +230,12 @@ def parse_table(body: bytes) -> Iterator[NumberedRecord]:
     except UnicodeDecodeError as error:
         number = body.count(b"\n", 0, error.start) + 1
         raise InvalidTable([(number, tell("is not UTF-8: save the table as “CSV UTF-8”"))]) from None
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    yield from parse_rows(io.StringIO(text, newline=""))
+
+
+def parse_rows(lines: Iterable[str]) -> Iterator[NumberedRecord]:
+    """The rows of lines of CSV, as parse_table has them."""
+    rows = csv.reader(lines, strict=True)
     columns: list[str] | None = None
     start = 1
     while True:
@@ -288,7 +292,8 @@ def read_row(row: list[str], columns: list[str]) -> RatingRow | Unread:
     try:
         for name, cell in zip(columns, row, strict=True):
             if name in RATING_COLUMNS:
-                text = restore(cell) if name == "comment" or is_marked(cell) else cell.strip()
+                plain = restore(cell, is_delicate)
+                text = cell.strip() if plain == cell and name != "comment" else plain
                 record |= {name: CELL_READERS.get(name, str)(text)} if text else {}
             elif cell.strip():
                 record["ratings"][name] = number_of(cell.strip(), name)
@@ -329,31 +334,14 @@ def write_csv(ratings: Sequence[RatingRow]) -> Iterator[str]:
     aspects = [*dict.fromkeys(name for rating in ratings for name in rating["ratings"])]
     yield write_rows([[*RATING_COLUMNS, *aspects]]).decode()
     for rating in ratings:
-        texts = [disarm(cell) if isinstance(cell := rating.get(name), str) else cell for name in RATING_COLUMNS[:-1]]
+        texts = [rating.get(name) for name in RATING_COLUMNS[:-1]]
         texts.append("true" if rating.get(SIMULATED) else None)
-        yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]]).decode()
-
-
-def disarm(text: str) -> str:
-    """The text, after an apostrophe where a spreadsheet would take it for a formula, or white space at its ends for
-    nothing; and where it looks as if it had such an apostrophe already, so that `restore` gives every text back as it
-    was."""
-    return f"'{text}" if is_delicate(text.lstrip("'")) else text
+        yield write_rows([[*texts, *(rating["ratings"].get(name) for name in aspects)]], is_delicate).decode()
 
 
 def is_delicate(text: str) -> bool:
     """Whether a table may change the text: a formula, or one with white space at its ends."""
-    return text != text.strip() or UNDEFUSED.match(text) is not None
-
-
-def is_marked(cell: str) -> bool:
-    """Whether the cell begins with the apostrophe of `disarm`."""
-    return cell.startswith("'") and is_delicate(cell.lstrip("'"))
-
-
-def restore(cell: str) -> str:
-    """The text of a cell that may have been disarmed."""
-    return cell[1:] if is_marked(cell) else cell
+    return text != text.strip() or is_formula(text)
 
 
 RATER = click.option("--rater", metavar="NAME", help="The rater.")
@@ -381,8 +369,8 @@ def command() -> None:
 def take_in(file: str, batch: str | None, rater: str | None, simulated: bool, url: str | None) -> None:
     """Keep the ratings of a file.
 
-    NDJSON, a JSON array, or CSV with the columns item (or evaluation), batch, candidate, system, rater, comment,
-    simulated, and one column per aspect:
+    NDJSON, a JSON array, or a table (CSV, TSV, XLSX, Parquet) with the columns item (or evaluation), batch, candidate,
+    system, rater, comment, simulated, and one column per aspect:
 
     \b
     {"batch": "ba_…", "item": "17", "rater": "R1", "ratings": {"fluency": 3}}
@@ -428,7 +416,7 @@ async def post_pieces(read: RatingFile, client: Connection) -> RatingsKept:
         try:
             with explaining(read, start):
                 answer = await client.post_ratings(piece)
-        except (SaitenError, InvalidItems):
+        except (SaitenError, InvalidItems, asyncio.CancelledError):
             tell_kept(start, len(read.ratings))
             raise
         counts = [answer.get(name) for name in RatingsKept._fields]

@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import quote
@@ -392,9 +391,19 @@ async def score_run(
         return await wait(service, batch.id, progress)
     except asyncio.CancelledError:
         # Interrupted, or out of time: these scores are no longer needed, and they cost money.
-        with suppress(SaitenError):
-            await service.cancel_batch(batch.id)
+        click.echo(await cancel(service, batch.id), err=True)
         raise
+
+
+async def cancel(service: Connection, batch_id: str) -> str:
+    """What became of a batch that is no longer wanted."""
+    try:
+        await service.cancel_batch(batch_id)
+    except SaitenError as error:
+        if error.code == "batch-finished":
+            return tell("saiten: the batch {id} was completed", id=batch_id)
+        return tell("saiten: the batch {id} could not be cancelled: it goes on; cancel it on its page", id=batch_id)
+    return tell("saiten: the batch {id} is cancelled", id=batch_id)
 
 
 async def submit(service: Connection, items: ItemFile, options: dict[str, Any]) -> Batch:

@@ -4,6 +4,7 @@ import csv
 import datetime
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -517,3 +518,16 @@ def test_saitens_own_items_are_kept_whole() -> None:
     items, reader = read("a.jsonl", json.dumps({**item, "extra": 1}))
     assert items == [item]
     assert dict(reader.report.left_out) == {("extra", ""): 1}
+
+
+def test_a_file_that_is_written_anew_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{number},何?,はい\n" for number in range(100_000))
+    path.write_text(f"id,質問,回答\n{rows}", encoding="utf-8")
+    items = iter(read_items(path))
+    assert next(items).value["id"] == "0"
+    with path.open("ab") as file:
+        file.write("100000,何?,はい\n".encode())
+    os.truncate(path, 500_000)
+    with pytest.raises(UnreadableInput, match="became shorter while it was read"):
+        list(items)

@@ -15,7 +15,7 @@ import pytest
 from saiten.commands.pairwise_gate import PairwiseJob, cover, decide, list_shares
 from saiten.core.messages import Message
 from tests.support.fake_deepl import KEY, FakeDeepL
-from tests.support.fake_openai import FakeOpenAI, Request
+from tests.support.fake_openai import Answer, FakeOpenAI, Request, status
 from tests.support.fake_provider_batch import FakeProviderBatch
 from tests.support.pair_judge import (
     always_tie,
@@ -23,6 +23,7 @@ from tests.support.pair_judge import (
     is_of_pair,
     prefer_longer,
     prefer_shown_first,
+    texts_of,
     use_other_words,
 )
 from tests.support.posted import make_context, wait_for
@@ -407,3 +408,25 @@ async def test_a_gate_by_pairs_does_not_pass_on_the_pairs_that_the_judge_answere
     assert cover(bare, shares, 0.8).verdict == "pass"
     # Where nothing was judged there is nothing to speak of.
     assert cover(bare, [(0, 0, shares[0][2])], 0.0).verdict == "inconclusive"
+
+
+async def test_failures_of_other_pairs_do_not_count_against_the_two_of_a_gate(tmp_path: Path) -> None:
+    """The judge refuses every pair of `bot-b` and `bot-c`."""
+    answer = answer_with(prefer_longer)
+
+    def refuse_short(request: Request) -> Answer:
+        if is_of_pair(request) and all("です。" * 3 not in text for text in texts_of(request).values()):
+            return status(400, "no")(request)
+        return answer(request)
+
+    async with FakeOpenAI(refuse_short) as fake, serving(tmp_path, **judged_by(fake)) as client:
+        run = await finish(client, {"runs": [await post_system(client, system) for system in LENGTHS]})
+        summary = (await client.get(f"/v1/preference-runs/{run['id']}/summary")).json()
+    assert (run["counts"]["scored"], run["counts"]["failed"]) == (6, 3)
+    assert [pair["failed"] for pair in summary["pairs"]] == [0, 0, 3]
+    assert list_shares(run, summary, {"bot-a", "bot-b"})[0][:2] == (3, 3)
+    assert list_shares(run, summary, {"bot-b", "bot-c"})[0][:2] == (0, 3)
+    # A service of an earlier release does not tell them apart: they may be of any two.
+    for pair in summary["pairs"]:
+        pair["failed"] = 0
+    assert list_shares(run, summary, {"bot-a", "bot-b"})[0][:2] == (3, 6)

@@ -57,7 +57,8 @@ Lines = Iterator[str]
 @contextmanager
 def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]]:
     """The file and its name, at any position; `-` and streams that cannot be rewound are copied to a temporary file.
-    Raises UnreadableInput for a file that is named and cannot be read; of a stream its OSError."""
+    Raises UnreadableInput for a file that is named and cannot be read, or that was cut meanwhile; of a stream its
+    OSError."""
     if not isinstance(source, str | Path):
         with open_stream(source, str(getattr(source, "name", "the input"))) as opened:
             yield opened
@@ -71,7 +72,10 @@ def open_input(source: str | Path | IO[bytes]) -> Iterator[tuple[IO[bytes], str]
             Path(source).open("rb") if is_file else nullcontext(sys.stdin.buffer) as file,
             open_stream(file, name) as opened,
         ):
+            size = os.fstat(file.fileno()).st_size if is_file else 0
             yield opened
+            if is_file and os.fstat(file.fileno()).st_size < size:  # what is missing would not be missed
+                raise UnreadableInput(tell("{name}: became shorter while it was read; read it again", name=name))
     except OSError as error:
         if error.filename is None and error.errno is None:
             raise

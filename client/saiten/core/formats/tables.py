@@ -14,6 +14,7 @@ from saiten.core.formats.headings import count_known, is_known, normalize, recog
 from saiten.core.formats.records import Record, is_blank, write_text
 from saiten.core.formats.report import Report
 from saiten.core.language import mark, tell
+from saiten.core.spreadsheet import is_own_table, restore
 
 MOST_COLUMNS = 1000
 HEADING_ROWS = 5
@@ -123,6 +124,7 @@ def read_table(
         report.reads += tell(", headings in two rows")
     names = part_outputs(names)
     refuse_twins(names, where)
+    own = is_own_table(names)
     for where, cells in chain(first[begin:], (row for row in rows if not is_empty(row))):
         if divided and any(not is_blank(cell) for cell in cells[len(names) :]):
             # A separator within a text would move everything behind it to another column.
@@ -135,7 +137,9 @@ def read_table(
                     most=len(names),
                 )
             )
-        yield make_record(where, names, cells)
+        yield make_record(
+            where, names, [restore(cell) if isinstance(cell, str) else cell for cell in cells] if own else cells
+        )
 
 
 def make_record(where: str, names: Sequence[str], cells: Sequence[Any]) -> Record:

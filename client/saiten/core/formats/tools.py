@@ -24,6 +24,7 @@ from saiten.core.formats.headings import Columns, count_known, find_columns
 from saiten.core.formats.mapping import (
     ASSISTANT,
     MOST_ID_CHARACTERS,
+    NO_CONTEXT,
     NO_RESPONSE,
     ROLE_KEYS,
     TEXT_KEYS,
@@ -33,6 +34,8 @@ from saiten.core.formats.mapping import (
     build_item,
     find_key,
     make_item,
+    take_metadata,
+    take_name,
     take_spoken,
 )
 from saiten.core.formats.records import (
@@ -78,6 +81,7 @@ from saiten.core.formats.traces import (
 )
 from saiten.core.formats.turns import MOST_TURNS
 from saiten.core.language import tell
+from saiten.core.spreadsheet import is_own_table, read_utterances
 
 ITEM_FIELDS = ("id", "context", "response", "responses", "reference", "metadata", "dialogue")
 CONVERSATION_FIELDS = ("id", "turns", "persona", "goal", "infer_roles", "metadata", "dialogue")
@@ -219,6 +223,28 @@ def read_saiten(record: Record) -> ReadItems:
     for name in item:
         record.move("item" if is_result and name == "id" else name, name)
     refuse_infinite(record)
+    yield item
+
+
+def is_result_row(value: dict[str, Any]) -> bool:
+    """Whether the record is a row of a table of results with their texts."""
+    return is_own_table(value) and {"context", "response", "status"} <= value.keys()
+
+
+def read_result_row(record: Record) -> ReadItems:
+    """The item of a row of results, whose texts are as `write_text` wrote them."""
+    value = record.value
+    if is_blank(value["context"]) or is_blank(value["response"]):
+        yield Skipped(tell(NO_RESPONSE if is_blank(value["response"]) else NO_CONTEXT))
+        return
+    item = {"id": write_text(value["item"]), "context": read_utterances(str(value["context"]))}
+    item["response"] = write_text(value["response"])
+    for name in ("context", "response"):
+        record.move(name, name)
+    record.move("item", "id")
+    fields = {name: name for name in value if name == "metadata" or name.startswith("metadata.")}
+    take_name(record, {"dialogue": "dialogue"}, "dialogue", item)
+    take_metadata(record, fields, item)
     yield item
 
 
@@ -675,7 +701,10 @@ def read_chatgpt(record: Record) -> ReadItems:
 
 
 TOOLS: Mapping[str, Tool] = {
-    "saiten": Tool(is_saiten, read_saiten),
+    "saiten": Tool(
+        either(is_saiten, is_result_row),
+        lambda record: read_result_row(record) if is_result_row(record.value) else read_saiten(record),
+    ),
     "chatgpt": Tool(lambda value: "current_node" in value and is_object_with("mapping")(value), read_chatgpt),
     "oasst": Tool(is_tree, read_tree, join=join_messages),
     "aihub": Tool(is_aihub, read_aihub, open_aihub),
