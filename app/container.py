@@ -50,7 +50,7 @@ from saiten_server.platform.memory import set_aside
 from saiten_server.platform.memory_cache import CallCache, NoCallCache
 from saiten_server.platform.request_limits import MemoryRequestLimiter, RequestLimiter
 from saiten_server.platform.settings import Settings
-from saiten_server.platform.sql.engine import keep_ending_frozen
+from saiten_server.platform.sql.engine import keep_ending_frozen, keep_measuring_clock
 from saiten_server.platform.tasks import WARM_SECONDS, end_tasks
 from saiten_server.platform.telemetry import Telemetry, open_no_span
 from saiten_server.preferences.human.service import HumanPreferences
@@ -359,6 +359,7 @@ def list_chores(settings: Settings, engine: AsyncEngine, instruments: ScoringCon
     policies, live = PolicyStore(engine), LiveStore(engine)
     return [
         partial(keep_ending_frozen, engine),
+        partial(keep_measuring_clock, engine, instruments.telemetry.clock),
         Retention(policies=policies, texts=TextStore(engine), now=instruments.now).run,
         TraceUpkeep(
             store=live,

@@ -161,6 +161,7 @@ class Telemetry:
         self._reached = gauge("saiten_queue_up", "Whether the queue answers and takes jobs, 1 or 0")
         self._reached.set(1)
         self._chunks = gauge("saiten_worker_chunks", "Chunks that this process works on")
+        self._clock = gauge("saiten_clock_difference_seconds", "How far this clock is ahead of the database's")
         self._paused = gauge("saiten_batches_paused", "Batches that are paused", ["reason"])
         self._unmeasured = Counter("saiten_encoder_failures", "Similarities that are missing", registry=registry)
         self._others = Counter(
@@ -267,6 +268,10 @@ class Telemetry:
             metric.clear()
             for monitor, number in counts.items():
                 metric.labels(monitor).set(number)
+
+    def clock(self, ahead_seconds: float) -> None:
+        """Sets how far this machine's clock is ahead of the database's."""
+        self._clock.set(ahead_seconds)
 
     def outbox(self, waiting: int, oldest_seconds: float) -> None:
         """Sets what waits to be sent, and for how long the oldest of it has."""

@@ -446,6 +446,38 @@ async def keep_ending_frozen(engine: AsyncEngine, sleep: Callable[[float], Await
         await sleep(FROZEN_SECONDS / 3)
 
 
+CLOCK_SECONDS = 60.0
+CLOCKS_APART_SECONDS = 5.0
+"""Leases are told by the clocks of the processes that hold them, and the shortest is some seconds long."""
+
+
+async def measure_clock(engine: AsyncEngine) -> float:
+    """Seconds by which this machine's clock is ahead of the database's, but for half of the way there and back; 0 for
+    SQLite, which has the same. Raises the `Store…` errors."""
+    if file_of(engine) is not None:
+        return 0.0
+    async with read(engine) as connection:
+        began = time.time()
+        told = (await connection.execute(text("SELECT extract(epoch FROM clock_timestamp())"))).scalar_one()
+        return (began + time.time()) / 2 - float(told)
+
+
+async def keep_measuring_clock(
+    engine: AsyncEngine, tell: Callable[[float], None], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """Measures it and tells it until cancelled. A process whose clock is ahead takes work over that others still do,
+    which is then paid twice."""
+    apart = False
+    while True:
+        with surviving(logger, "the clock"):
+            ahead = await measure_clock(engine)
+            tell(ahead)
+            before, apart = apart, abs(ahead) > CLOCKS_APART_SECONDS
+            if apart and not before:
+                logger.warning("this machine's clock is %+.0f s from the database's: set both by NTP", ahead)
+        await sleep(CLOCK_SECONDS)
+
+
 TRUSTED_SECONDS = 1.0
 """A connection that answered so recently is not asked. A server that stops closes its connections, which is noticed
 without asking; a connection that is lost silently, because a firewall forgot it, was idle for minutes."""
