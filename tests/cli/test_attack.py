@@ -188,7 +188,7 @@ async def test_an_interruption_ends_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--rubric", "nothing"), COULD_NOT_RUN, "nothing"),
+        (("--rubric", "nothing"), 2, "nothing"),
         (("--url", "http://127.0.0.1:9"), COULD_NOT_RUN, "no service answers"),
         (("missing.jsonl",), 2, "missing.jsonl"),
         (("--max-lift", "2"), 2, "--max-lift"),
