@@ -140,7 +140,8 @@ def test_a_bad_file_is_refused_whole(tmp_path: Path, second: str, told: str) -> 
     done = saiten("ratings", "import", path, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"saiten: {told}")
-    assert saiten("ratings", "export", folder=tmp_path).stdout == ""
+    none = saiten("ratings", "export", folder=tmp_path)
+    assert (none.stdout, none.stderr, none.returncode) == ("", "saiten: there are no such ratings\n", 0)
 
 
 def test_usage_and_what_cannot_run(tmp_path: Path) -> None:

@@ -609,8 +609,10 @@ def give_back(
 async def print_ratings(wanted: dict[str, str], form: str, url: str | None) -> None:
     """All that are wanted. A table has a column an aspect, so that it waits for the last."""
     ratings: list[dict[str, Any]] = []
+    found = 0
     async with open_service(url, NO_JUDGE) as client:
         async for page in client.ratings(page=PAGE, **wanted):
+            found += len(page)
             if form == "csv":
                 ratings += page
                 continue
@@ -620,3 +622,5 @@ async def print_ratings(wanted: dict[str, str], form: str, url: str | None) -> N
         shown = sys.stdout.isatty()
         for piece in write_csv(ratings):
             click.echo(CONTROLS.sub("\ufffd", piece) if shown else piece, nl=False)
+    if not found:
+        click.echo(f"saiten: {tell('there are no such ratings')}", err=True)
