@@ -119,35 +119,34 @@ class MonitorWork:
             mine = [claim.conversation for claim in claims if concerns(stored, claim.conversation)]
             if not mine:
                 continue
-            if self._knows_rubric(stored):
-                await self._enter_one(stored, mine)
+            if (rubric := self._find_rubric(stored)) is not None:
+                await self._enter_one(stored, rubric, mine)
                 entered.add(stored.monitor.id)
             else:
                 left |= {one.id for one in mine if now - (one.closed_at or one.last_at) < LEFT_TO_OTHERS}
         await self.conversations.finish([claim for claim in claims if claim.conversation.id not in left])
         return entered
 
-    def _knows_rubric(self, stored: StoredMonitor) -> bool:
-        """Whether this worker has the monitor's rubric. While workers are brought up to date some lack a new one."""
+    def _find_rubric(self, stored: StoredMonitor) -> Rubric | None:
+        """The monitor's rubric. While workers are brought up to date some lack a new one."""
         try:
-            self.instruments.rubrics.get(stored.options.rubric)
+            return self.instruments.rubrics.get(stored.options.rubric)
         except UnknownRubric as error:
             about = {"target": stored.monitor.id, "code": error.code}
             logger.warning("a monitor's rubric is not here; its conversations are left to other workers", extra=about)
             self.instruments.telemetry.left_to_others()
-            return False
-        return True
+            return None
 
-    async def _enter_one(self, stored: StoredMonitor, mine: Sequence[LiveConversation]) -> None:
+    async def _enter_one(self, stored: StoredMonitor, rubric: Rubric, mine: Sequence[LiveConversation]) -> None:
         try:
-            await self._take_in(stored, self.instruments.rubrics.get(stored.options.rubric), mine)
+            await self._take_in(stored, rubric, mine)
         except StoreError:
             raise
         except Exception:
             # One that cannot be read must not keep the others waiting for ever, nor be tried for ever itself.
             logger.exception("conversations cannot be taken in", extra={"code": SaitenError.code})
             for one in mine if len(mine) > 1 else ():
-                await self._enter_one(stored, [one])
+                await self._enter_one(stored, rubric, [one])
 
     async def _take_in(self, stored: StoredMonitor, rubric: Rubric, mine: Sequence[LiveConversation]) -> None:
         closed = await asyncio.to_thread(lambda: [self._read(stored, rubric, one) for one in mine])

@@ -116,7 +116,7 @@ def _split_sentences(text: str, stand_in: str) -> tuple[Sentence, ...]:
     own = drop_quotations(LISTED.sub("", text), stand_in)
     if not ASIDE_MARKS.isdisjoint(own):
         own = ASIDES.sub(" ", own)
-    if not any(map(str.isalpha, own.replace(stand_in, "") if stand_in else own)):
+    if not any(map(str.isalpha, own.replace(stand_in, ""))):
         own = "".join(" " if character in QUOTE_MARKS else character for character in text)
     parts = SENTENCE_END.split(own, maxsplit=MOST_SENTENCES)
     found = [

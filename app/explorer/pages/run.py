@@ -60,10 +60,8 @@ async def show_run(request: Request, container: Serving, project: Project, run_i
     """The run as it is now."""
     batch = await container.batches.find(project, run_id)
     rubric = find_rubric(container, batch.rubric_name)
-    gather, figures = None, None
-    if rubric is not None:
-        gather = partial(gather_figures, request, container, project, batch, rubric)
-        figures = await gather(wait_seconds=None if is_large(batch) else TREND_WAIT_SECONDS)
+    gather = partial(gather_figures, request, container, project, batch, rubric) if rubric else None
+    figures = await gather(wait_seconds=None if is_large(batch) else TREND_WAIT_SECONDS) if gather else None
     befores = await run_values.find_predecessors(container.batches, project, [batch])
     response = render(
         request,

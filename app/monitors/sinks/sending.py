@@ -179,9 +179,7 @@ async def send_request(
 def name_failure(error: BaseException) -> str:
     """A code for what went wrong, which quotes nothing."""
     cause = error.__cause__ or error.__context__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return "certificate"
-    if cause is not None and name_failure(cause) == "certificate":
+    if isinstance(error, ssl.SSLCertVerificationError) or (cause and name_failure(cause) == "certificate"):
         return "certificate"
     return "timeout" if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__ else "unreachable"
 
